@@ -162,8 +162,7 @@ def _read(given: Given, name: str, kind: Kind, argument: Any, *, is_written: boo
 
 def _array(given: Given, name: str, kind: ArrayKind, argument: Any, *, is_written: bool) -> Memory:
     itemsize = kind.element.nbytes
-    is_assumed = argument is None
-    if is_assumed:
+    if argument is None:
         argument = given.assume(name, kind.ndim)
     layout = _layout_of(argument, kind)
     is_known = isinstance(argument, np.ndarray) and not is_written
@@ -176,7 +175,6 @@ def _array(given: Given, name: str, kind: ArrayKind, argument: Any, *, is_writte
         itemsize,
         base=(len(given.arrays) + 1) * ARRAY_GAP + layout.address % _ALIGNMENT,
         contents=argument if is_known else None,
-        is_assumed=is_assumed,
     )
     given.arrays.append(memory)
     return memory

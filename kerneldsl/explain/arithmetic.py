@@ -18,7 +18,6 @@ from kerneldsl.explain.text import short_number
 from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Value, handed_on
-from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
 from kerneldsl.utilities.formatting import format_percent
@@ -222,7 +221,7 @@ def index_arithmetic(function: Function, tallies: Tallies) -> Iterator[Finding]:
 
     None of them is negative in the launch, but the code does not show it.
     """
-    mark_indices(function, INTERVALS, wraparound=True)
+    mark_indices(function, wraparound=True)
     places: dict[Any, dict[Any, AccessTally]] = defaultdict(dict)
     for each in tallies.accesses.values():
         if not each.wraps and _wrapped(each):  # what is read and written at one place has one index

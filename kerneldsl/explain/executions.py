@@ -17,7 +17,7 @@ from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.symbols import Expression, coordinate, import_sympy, is_of_thread, symbol
 from kerneldsl.explain.tally import BranchTally
-from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Region
 from kerneldsl.ir.recognize import comparison_of, parts_of
 
 __all__ = ["Context", "Contexts", "Count", "Executions", "Guard", "Leaving", "Round"]
@@ -139,7 +139,7 @@ class Executions:
         self, loop: Operation, inner: Expression, bounds: list[_Bounds], counters: Collection[str]
     ) -> Expression:
         """Return what is done in all rounds of a loop, for what is done in one."""
-        if not self._contexts.is_left(loop):
+        if not loop.may_be_left():
             if loop.name == "for_each":
                 attributes = loop.attributes
                 return inner * (len(attributes.get("values", ())) or attributes["count"])
@@ -277,31 +277,11 @@ class Contexts:
 
     def __init__(self, function: Function) -> None:
         self._contexts: dict[Operation, Context] = {}
-        #: Operations to the ``leave`` operations in them by which lanes leave them.
-        self._leaves: dict[Operation, list[Operation]] = {}
-        self._find_leaves(function.body)
         self._enter(function.body, ())
 
     def of(self, operation: Operation) -> Context:
         """Return what is around an operation, outermost first."""
         return self._contexts[operation]
-
-    def is_left(self, operation: Operation) -> bool:
-        """Return whether lanes may leave an operation before its end."""
-        return bool(self._leaves[operation])
-
-    def _find_leaves(self, region: Region) -> list[Operation]:
-        found = []
-        for each in region.operations:
-            inside = [leave for inner in each.regions for leave in self._find_leaves(inner)]
-            label: Label | None = each.attributes.get("label")
-            if each.name == "leave":
-                inside.append(each)
-            elif label is not None:
-                inside = [leave for leave in inside if leave.attributes["label"] is not label]
-            self._leaves[each] = inside
-            found += inside
-        return found
 
     def _enter(self, region: Region, context: Context) -> None:
         for each in region.operations:
@@ -313,12 +293,12 @@ class Contexts:
                     self._enter(inner, (*context, Round(each)))
                 else:
                     self._enter(inner, context)
-            if self._leaves[each]:
+            if each.may_be_left():
                 context = (*context, self._after(each))
 
     def _after(self, operation: Operation) -> Guard | Leaving:
         """Return what holds after an operation in which lanes may have left."""
-        if operation.name == "if" and len(self._leaves[operation]) == 1:
+        if operation.name == "if" and len(operation.exits()) == 1:
             for number, region in enumerate(operation.regions):
                 if region.is_left:
                     return Guard(operation, number != 0)

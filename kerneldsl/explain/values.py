@@ -81,8 +81,6 @@ class Memory:
     base: int = 0
     #: Its elements, if they are known and the kernel does not write them.
     contents: NDArray[Any] | None = None
-    #: Whether its extents were not given.
-    is_assumed: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -183,17 +183,13 @@ class Fact:
 
     #: What is bounded.
     form: Linear
-    #: Whether it is greater than 0; of integers, that is at least 1.
+    #: Whether it is greater than 0, which is at least 1.
     is_strict: bool = False
-    #: Whether the fact was concluded from a comparison that failed or an inequality, and so does
-    #: not hold where one of the atoms is a NaN.
-    needs_integers: bool = False
 
 
 def lower_bound(
     form: Linear,
     facts: Collection[Fact],
-    is_integer: Callable[[str], bool],
     bound_of_atom: Callable[[str], int | None],
     may_go_on: Callable[[], bool],
 ) -> int | None:
@@ -202,18 +198,14 @@ def lower_bound(
     Atoms are eliminated one after the other, each by subtracting a multiple of a fact in which it
     has a factor of the same sign.
 
-    Of an atom `is_integer` says whether it is known to be an integer, and `bound_of_atom` what it
-    is never below for reasons of its own. `may_go_on` is asked at each step; the search gives up
-    if it says no. The result is the best bound found, ``None`` if there is none.
+    `bound_of_atom` says what an atom is never below for reasons of its own. `may_go_on` is asked at
+    each step; the search gives up if it says no. The result is the best bound found, ``None`` if
+    there is none.
     """
     usable: dict[str, list[tuple[Linear, int, int]]] = {}
     for fact in facts:
-        all_integers = all(is_integer(a) for a, _ in fact.form.terms)
-        if not all_integers and fact.needs_integers:
-            continue
-        gain = 1 if fact.is_strict and all_integers else 0
         for atom, factor in fact.form.terms:
-            usable.setdefault(atom, []).append((fact.form, factor, gain))
+            usable.setdefault(atom, []).append((fact.form, factor, int(fact.is_strict)))
     return _Search(usable, bound_of_atom, may_go_on).best(form, 0, _MAX_STEPS)
 
 

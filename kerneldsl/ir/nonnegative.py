@@ -47,11 +47,10 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
 
 
-def mark_indices(function: Function, of_names: Mapping[str, Interval], *, wraparound: bool) -> None:
+def mark_indices(function: Function, *, wraparound: bool) -> None:
     """Mark the indices that are not negative: no wraparound is compiled for them.
 
-    `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``. Without
-    `wraparound` the user promises it of all.
+    Without `wraparound` the user promises it of all.
     """
     accesses = (each for each in function.body.walk() if each.name in ACCESSES)
     wanted = {each: indices_of(each) for each in accesses}
@@ -59,16 +58,16 @@ def mark_indices(function: Function, of_names: Mapping[str, Interval], *, wrapar
         for each, indices in wanted.items():
             each.attributes["nonnegative"] = (True,) * len(indices)
         return
-    for each, marks in nonnegative_values(function, of_names, wanted).items():
+    for each, marks in nonnegative_values(function, wanted).items():
         each.attributes["nonnegative"] = marks
 
 
 def nonnegative_values(
-    function: Function, of_names: Mapping[str, Interval], wanted: Mapping[Operation, list[Value]]
+    function: Function, wanted: Mapping[Operation, list[Value]]
 ) -> dict[Operation, tuple[bool, ...]]:
     """Return for some values that operations use whether they are never negative there."""
-    overflowing = overflowing_values(function.body, of_names) if wanted else ()
-    known = ranges_of(function, of_names, overflowing=overflowing) if wanted else {}
+    overflowing = overflowing_values(function.body) if wanted else ()
+    known = ranges_of(function, overflowing=overflowing) if wanted else {}
     marks = {
         each: tuple(interval_in(known, value)[0] >= 0 for value in values)
         for each, values in wanted.items()
@@ -283,7 +282,7 @@ class _Proofs(LinearForms):
         if not self._open:
             self._steps_left = _MAX_STEPS
         facts += [fact for atom in form.atoms for fact in self.natural(atom)]
-        return lower_bound(form, facts, lambda atom: True, bound_of_atom, self._may_go_on)
+        return lower_bound(form, facts, bound_of_atom, self._may_go_on)
 
     def _may_go_on(self) -> bool:
         self._steps_left -= 1

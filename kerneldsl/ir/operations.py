@@ -168,12 +168,16 @@ class Operation:
             found &= ~Effect.LEAVE
         return found
 
-    def may_be_left(self) -> bool:
-        """Return whether control may leave it other than at its end, as ``break`` does."""
+    def exits(self) -> list[Operation]:
+        """Return the ``leave`` operations by which control leaves it, as ``break`` does."""
         operations = list(self.walk())
         inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
         leaves = (each for each in operations if each.name == "leave")
-        return any(each.attributes["label"] not in inside for each in leaves)
+        return [each for each in leaves if each.attributes["label"] not in inside]
+
+    def may_be_left(self) -> bool:
+        """Return whether control may leave it other than at its end."""
+        return bool(self.exits())
 
     def walk(self) -> Iterator[Operation]:
         """Return this operation and those in its regions, outermost first."""

@@ -36,7 +36,7 @@ from kerneldsl.ir.operations import (
     ends_of,
     handed_on,
 )
-from kerneldsl.ir.ranges import Interval, ranges_of_region
+from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
@@ -66,20 +66,17 @@ _LESS = {operator.lt: 0, operator.le: 0, operator.gt: 1, operator.ge: 1}
 _BITS_OF_EXTENTS, _BITS_OF_UNKNOWN = 31, 2
 #: Coordinates and extents of at most 31 bits.
 _SMALL: dict[str, Interval] = {
+    **INTERVALS,
     **dict.fromkeys(("grid", "gridsize", *(f"extent.{axis}" for axis in "xyz")), (0, 2**31 - 1)),
     **dict.fromkeys(("array.extent", "array.size"), (0, 2**31 - 1)),
     **{f"{name}.{axis}": (0, 2**21 - 1) for name in ("blockIdx", "gridDim") for axis in "xyz"},
 }
 
 
-def overflowing_values(region: Region, of_names: Mapping[str, Interval]) -> frozenset[Value]:
-    """Return the results of arithmetic and conversions in a region that may overflow.
-
-    `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``.
-    """
-    names = {**of_names, **_SMALL}
-    known = cache(lambda: ranges_of_region(region, names))
-    intended = cache(lambda: ranges_of_region(region, names, overflowing=()))
+def overflowing_values(region: Region) -> frozenset[Value]:
+    """Return the results of arithmetic and conversions in a region that may overflow."""
+    known = cache(lambda: ranges_of_region(region, _SMALL))
+    intended = cache(lambda: ranges_of_region(region, _SMALL, overflowing=()))
     powers = _Powers()
     found: set[Value] = set()
     uncertain: list[Operation] = []

@@ -11,7 +11,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.analysis.interval_arithmetic import ANY, Interval, hull, interval_of
-from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Label, Operation, Region, Value, given_to
 from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
@@ -77,7 +77,7 @@ def _limits(kind: types.Integer) -> Interval:
 
 def ranges_of(
     function: Function,
-    of_names: Mapping[str, Interval],
+    of_names: Mapping[str, Interval] = INTERVALS,
     *,
     overflowing: Container[Value] | None = None,
     rounds: int | None = None,
@@ -93,7 +93,7 @@ def ranges_of(
 
 def ranges_of_region(
     region: Region,
-    of_names: Mapping[str, Interval],
+    of_names: Mapping[str, Interval] = INTERVALS,
     *,
     overflowing: Container[Value] | None = None,
     rounds: int | None = None,
@@ -198,10 +198,8 @@ class _Walk:
 
     def counted(self, operation: Operation) -> None:
         (body,) = operation.regions
-        count = len(operation.results)
-        arguments = body.arguments[len(body.arguments) - count :]
-        given = operation.operands[len(operation.operands) - count :]
-        self.loop(operation, given, body, arguments, (body,))
+        arguments = body.arguments[len(body.arguments) - len(operation.results) :]
+        self.loop(operation, given_to(operation), body, arguments, (body,))
         for result, argument in zip(operation.results, arguments, strict=True):
             self.set(result, self.get(argument))
 

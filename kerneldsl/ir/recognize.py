@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from numba import types
 
-from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS
+from kerneldsl.frontend.operators import COMPARISONS, IN_PLACE
 from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
 
@@ -29,12 +29,14 @@ __all__ = [
     "operator_of",
     "parts_of",
     "reached",
+    "slice_bounds",
     "sources_of",
+    "takes_all",
 ]
 
 T = TypeVar("T", bound=Hashable)
 #: Operators of two operands.
-BINARY = frozenset(BINARY_OPERATORS.values())
+BINARY = frozenset(IN_PLACE)
 #: All functions of Python's module of operators.
 OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 #: What holds where a comparison does not, unless a NaN is compared.
@@ -122,6 +124,18 @@ def indices_of(operation: Operation) -> list[Value]:
 def is_shared_array(value: Value) -> bool:
     """Return whether a value is an array in shared memory, and no part of one."""
     return isinstance(value.owner, Operation) and value.owner.name == "shared.array"
+
+
+def slice_bounds(index: Value) -> list[Value]:
+    """Return the bounds of a slice; there are none of another index, and of a slice in a branch."""
+    made = index.owner
+    return made.operands if isinstance(made, Operation) and operator_of(made) is slice else []
+
+
+def takes_all(index: Value) -> bool:
+    """Return whether an index takes its axis whole: ``:``."""
+    bounds = slice_bounds(index)
+    return bool(bounds) and all(each.type == types.none for each in bounds)
 
 
 def _operands_of_arithmetic(made: Operation) -> list[Value]:
@@ -214,7 +228,6 @@ _FUNCTIONS: dict[Any, Any] = {
     "kerneldsl.min": min,
     "kerneldsl.max": max,
     "kerneldsl.sum": sum,
-    **{f"kerneldsl.{name}": getattr(operator, name) for name in ("lt", "le", "gt", "ge")},
-    **{f"kerneldsl.{name}": getattr(operator, name) for name in ("eq", "ne")},
-    **{getattr(operator, f"i{each.__name__.strip('_')}"): each for each in BINARY},
+    **{f"kerneldsl.{each.__name__}": each for each in COMPARISONS.values()},
+    **{in_place: function for function, in_place in IN_PLACE.items()},
 }

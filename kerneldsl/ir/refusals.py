@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import errors, types
 
+from kerneldsl.frontend.operators import SYMBOLS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import SourcePlace
 from kerneldsl.utilities.formatting import format_count
@@ -381,14 +382,7 @@ def _is_time(kind: Any) -> bool:
 
 # -- operations -----------------------------------------------------------------------------------
 
-_OPERATORS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "lt": "<", "le": "<=",
-    "gt": ">", "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "invert": "~", "iadd": "+=",
-    "isub": "-=", "imul": "*=", "itruediv": "/=", "ifloordiv": "//=", "imod": "%=", "ipow": "**=",
-    "iand": "&=", "ior": "|=", "ixor": "^=", "ilshift": "<<=", "irshift": ">>=",
-    "contains": "in",
-}  # fmt: skip
+_OPERATORS = {each.__name__: symbol for each, symbol in SYMBOLS.items()} | {"contains": "in"}
 
 
 def operator_refusal(name: str, kinds: tuple[Any, ...]) -> Refusal:

@@ -35,7 +35,14 @@ from kerneldsl.ir.operations import (
     given_to,
     handed_on,
 )
-from kerneldsl.ir.recognize import both_of, constant_number, indices_of, operator_of, sources_of
+from kerneldsl.ir.recognize import (
+    both_of,
+    constant_number,
+    indices_of,
+    operator_of,
+    slice_bounds,
+    sources_of,
+)
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Scope
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 
@@ -285,16 +292,16 @@ class _Counter:
 
     def sliced(self, value: Value, part: _Part) -> _Part:
         """Return the index of an array for one of a slice of it."""
-        made = value.owner
-        if not isinstance(made, Operation) or operator_of(made) is not slice:
+        bounds = slice_bounds(value)
+        if not bounds:
             return _Part(part.form.plus(UNIFORM), (self.forms.key(value), part.key))
-        start, *others = made.operands
+        start, *others = bounds
         form = part.form
         if len(others) == 2 and isinstance(others[1].type, types.Integer):
             form = form.times(self.forms.of(others[1]).number)
         if isinstance(start.type, types.Integer):
             form = form.plus(self.forms.of(start))
-        return _Part(form, (*map(self.forms.key, made.operands), part.key))
+        return _Part(form, (*map(self.forms.key, bounds), part.key))
 
 
 class _Part(NamedTuple):

@@ -26,6 +26,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
+from kerneldsl.frontend.operators import COMPARISONS, IN_PLACE, also_in_place
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.lowering import float8
@@ -208,14 +209,18 @@ def _from_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any
 
 _Operation = Callable[..., Any]
 
-_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-_BINARY: list[_Operation] = [getattr(operator, p + name) for name in _ARITHMETIC for p in ("", "i")]
+_OF_BITS = (operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor)
+_BINARY = also_in_place(each for each in IN_PLACE if each not in _OF_BITS)
 _UNARY: list[_Operation] = [operator.neg, operator.pos, abs]
-_COMPARISONS: list[_Operation] = [
-    getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
-]
 #: What gives no narrow number.
-_WIDENED: list[_Operation] = [*_COMPARISONS, float, complex, round, divmod, *supported_ufuncs]
+_WIDENED: list[_Operation] = [
+    *COMPARISONS.values(),
+    float,
+    complex,
+    round,
+    divmod,
+    *supported_ufuncs,
+]
 
 
 class _AsFloat32(AbstractTemplate):

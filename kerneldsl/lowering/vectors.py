@@ -25,6 +25,7 @@ from numba.extending import (
     register_model,
 )
 
+from kerneldsl.frontend.operators import IN_PLACE, also_in_place
 from kerneldsl.language.element_types import ElementType, vector_names
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
@@ -164,25 +165,9 @@ def _getitem(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
 
 # --------------------------------------------------------------------------- operators
 
-_NAMES = [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "and_",
-    "or_",
-    "xor",
-    "lshift",
-    "rshift",
-]
 #: Operators, those in place too, with what they do to each part.
 _BINARY: dict[_Operation, _Operation] = {
-    getattr(operator, spelled): getattr(operator, name)
-    for name in _NAMES
-    for spelled in (name, f"i{name.rstrip('_')}")
+    each: function for function in IN_PLACE for each in also_in_place([function])
 }
 _UNARY: tuple[_Operation, ...] = (operator.neg, operator.pos, operator.invert, abs)
 

@@ -25,23 +25,8 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, read
 from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.operations import Region, Value
 
-__all__ = ["IN_PLACE", "binary", "compared", "read_name", "signed"]
+__all__ = ["binary", "compared", "read_name", "signed"]
 
-#: What ``x op= y`` computes, by its operator.
-IN_PLACE: dict[type[ast.operator], Any] = {
-    ast.Add: operator.iadd,
-    ast.Sub: operator.isub,
-    ast.Mult: operator.imul,
-    ast.Div: operator.itruediv,
-    ast.FloorDiv: operator.ifloordiv,
-    ast.Mod: operator.imod,
-    ast.Pow: operator.ipow,
-    ast.LShift: operator.ilshift,
-    ast.RShift: operator.irshift,
-    ast.BitAnd: operator.iand,
-    ast.BitOr: operator.ior,
-    ast.BitXor: operator.ixor,
-}
 #: Names of functions and methods of arrays that are reductions.
 _REDUCTIONS = frozenset(
     (

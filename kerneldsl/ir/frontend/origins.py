@@ -23,6 +23,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.library_names import name_of_function
+from kerneldsl.frontend.operators import IN_PLACE, also_in_place
 from kerneldsl.ir.operations import Operation, Value
 
 __all__ = ["Origin", "Origins"]
@@ -51,16 +52,12 @@ _WIDE, _SIGNED = types.uint64, types.int64
 #: What is converted beside a uint64.
 _CONVERTED = (Origin.TRUTH, Origin.LITERAL, Origin.CARRIED, Origin.COUNTED)
 _OPEN = (Origin.CARRIED, Origin.COUNTED)
-_NAMES = ("add", "sub", "mul", "floordiv", "mod", "pow", "and", "or", "xor")
-_ARITHMETIC = frozenset(
-    operator.__dict__[f"__{sign}{name}__"] for name in _NAMES for sign in ("", "i")
-)
-_BITWISE = (
-    *(operator.and_, operator.or_, operator.xor),
-    *(operator.iand, operator.ior, operator.ixor),
-)
+_SHIFTS = also_in_place((operator.lshift, operator.rshift))
+_BITWISE = also_in_place((operator.and_, operator.or_, operator.xor))
 _DIFFERENCES = (operator.sub, operator.isub)
-_SHIFTS = (operator.lshift, operator.ilshift, operator.rshift, operator.irshift)
+_ARITHMETIC = frozenset(also_in_place(IN_PLACE)).difference(
+    _SHIFTS, also_in_place([operator.truediv])
+)
 #: Functions with results of the type of their operands.
 _OF_PYTHON = ("abs", "divmod", "math.gcd", "max", "min", "pow", "round")
 _OF_NUMPY = """

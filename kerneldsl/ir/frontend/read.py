@@ -24,7 +24,7 @@ from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_call_of, read_kernel_body
 from kerneldsl.ir.frontend.members import is_tile, packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value, handed_on
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Typing as Rule
@@ -191,22 +191,9 @@ def _is_open(operation: Operation) -> bool:
     return any(value.type is None for value in (*operation.operands, *operation.results))
 
 
-def _of_one_type(operation: Operation) -> Iterator[tuple[Value, ...]]:
-    """Return the values of each variable that a structured operation carries or merges."""
-    count = len(operation.results)
+def _of_one_type(operation: Operation) -> Iterator[list[Value]]:
+    """Yield the values of each variable that a branch or loop hands on, and of a conversion."""
     if operation.name == "cast":
-        yield operation.operands[0], operation.result
-    if not count or not operation.regions:
-        return
-    columns = [operation.results]
-    if operation.name in ("for", "for_each", "while"):
-        columns.append(operation.operands[-count:])
-        columns += [region.arguments[-count:] for region in operation.regions]
-    elif operation.name not in ("if", "labeled"):
-        return
-    # What comes before the body of a ``while`` yields the condition.
-    ends = operation.regions[1:] if operation.name == "while" else operation.regions
-    columns += [region.yielded for region in ends if not region.is_left]
-    if operation.name == "labeled":
-        columns += [each.operands for each in operation.leaves()]
-    yield from zip(*columns, strict=True)
+        yield [*operation.operands, *operation.results]
+    for targets, sources in handed_on(operation):
+        yield [*targets, *sources]

@@ -19,17 +19,18 @@ from numba import types
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.expressions import folded, index_parts
-from kerneldsl.frontend.operators import BINARY_OPERATORS, UNARY_OPERATORS
+from kerneldsl.frontend.operators import BINARY_OPERATORS, IN_PLACE, UNARY_OPERATORS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load, store
 from kerneldsl.ir.frontend.control import read_branches_of, read_loop
-from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, compared, signed
+from kerneldsl.ir.frontend.expressions import binary, compared, signed
 from kerneldsl.ir.frontend.faults import fault
 from kerneldsl.ir.frontend.members import packed
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.outside_calls import called
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.recognize import slice_bounds, takes_all
 
 __all__ = ["assign_row", "is_row", "row_of_target"]
 
@@ -141,7 +142,8 @@ def assign_row(
             found = value.element(counters)
         else:
             old = reader.at(target, load, reader, row.array, indices)
-            found = binary(reader, IN_PLACE[type(node.op)], old, value.element(counters))
+            function = IN_PLACE[BINARY_OPERATORS[type(node.op)]]
+            found = binary(reader, function, old, value.element(counters))
         reader.at(target, store, reader, row.array, indices, packed(reader, found))
 
     _loops(reader, row, act, ())
@@ -255,7 +257,7 @@ def _row(view: Value) -> _Row:
     made = view.owner
     if isinstance(made, Operation) and made.name in ("array.part", "array.view"):
         base, *indices = made.operands
-        found = [None if _is_full(each) else each for each in indices]
+        found = [None if takes_all(each) else each for each in indices]
         if all(each is None or isinstance(each.type, types.Integer) for each in found):
             whole = _row(base)
             rest = iter([*found, *(None for _ in range(len(whole.axes) - len(found)))])
@@ -263,19 +265,6 @@ def _row(view: Value) -> _Row:
                 whole.array, tuple(next(rest) if each is None else each for each in whole.indices)
             )
     return _Row(view, (None,) * view.type.ndim)
-
-
-def _is_full(index: Value) -> bool:
-    """Return whether an index takes its axis whole: ``:``."""
-    bounds = _bounds(index)
-    return bounds is not None and all(each.type == types.none for each in bounds)
-
-
-def _bounds(index: Value) -> list[Value] | None:
-    """Return the bounds of a slice."""
-    made = index.owner
-    is_slice = isinstance(index.type, types.SliceType) and isinstance(made, Operation)
-    return made.operands if is_slice else None  # type: ignore[union-attr]
 
 
 # -- overlaps -------------------------------------------------------------------------------------
@@ -333,11 +322,11 @@ def _cut(outer: Any, inner: Any) -> Any:
 
 
 def _text(index: Value) -> Any:
-    if _is_full(index):
+    if takes_all(index):
         return _WHOLE
-    bounds = _bounds(index)
-    if bounds is None:
+    if not isinstance(index.type, types.SliceType):
         return _INTEGER
+    bounds = slice_bounds(index) or [index]
     constants = map(constant_of, bounds)
     pairs = zip(bounds, constants, strict=True)
     return tuple(

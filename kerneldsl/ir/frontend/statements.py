@@ -7,9 +7,10 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.frontend.operators import BINARY_OPERATORS, IN_PLACE
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import Place, load, place_of, store_text
-from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_call, read_name
+from kerneldsl.ir.frontend.expressions import binary, read_call, read_name
 from kerneldsl.ir.frontend.faults import check_divisor
 from kerneldsl.ir.frontend.members import is_tile, type_of
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
@@ -64,7 +65,7 @@ def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
 
 @reads_statement(ast.AugAssign)
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
-    function = IN_PLACE[type(node.op)]
+    function = IN_PLACE[BINARY_OPERATORS[type(node.op)]]
     place: Place | None = None
     match node.target:
         case ast.Name() as variable:

@@ -22,30 +22,18 @@ from numba.core.typing.templates import AbstractTemplate
 from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
 from numba.extending import intrinsic
 
+from kerneldsl.frontend.operators import COMPARISONS, IN_PLACE, SYMBOLS, also_in_place
+
 __all__ = ["IntegerTyping", "key_of", "larger_integer", "mixes_signs", "smaller_integer"]
 
 _WIDE, _SIGNED = types.uint64, types.int64
-_COMPARISONS = {
-    operator.lt: "<",
-    operator.le: "<=",
-    operator.gt: ">",
-    operator.ge: ">=",
-    operator.eq: "==",
-    operator.ne: "!=",
-}
+_COMPARISONS = {each: SYMBOLS[each] for each in COMPARISONS.values()}
 #: Python's functions that Numba computes in floats for some integers.
 _OF_NUMBERS = (divmod, pow, operator.pow, operator.ipow)
-_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
-#: Operators in which a bool is a number.
-_OPERATORS = frozenset(
-    {
-        *(operator.__dict__[f"__{name}__"] for name in _ARITHMETIC),
-        *(operator.__dict__[f"__i{name}__"] for name in _ARITHMETIC),
-        *(divmod, pow),
-    }
-)
 #: Their result has the type of the first operand.
-_SHIFTS = frozenset({operator.lshift, operator.ilshift, operator.rshift, operator.irshift})
+_SHIFTS = frozenset(also_in_place((operator.lshift, operator.rshift)))
+#: Operators in which a bool is a number.
+_OPERATORS = frozenset((*also_in_place(IN_PLACE), divmod, pow)) - _SHIFTS
 _OPERANDS_OF_WHERE = 3
 #: Functions of NumPy that have no loop for uint64 and a signed type.
 _OF_NUMPY = frozenset({np.gcd, np.lcm, np.left_shift, np.right_shift})

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import sympy
 
+from kerneldsl.frontend.operators import BINARY_OPERATORS
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["Array", "Reading", "Shape", "Store", "constant", "operator_of"]
+__all__ = ["OPERATORS", "Array", "Reading", "Shape", "Store", "constant"]
 
 #: Floats with such denominators are the fractions that were meant: 0.5, 1.25.
 _MAX_DENOMINATOR = 64
@@ -135,21 +136,9 @@ def constant(value: Any) -> Any:
     return None
 
 
-def operator_of(op: ast.operator) -> Any:
-    """Return what an operator of numbers does; ``None`` for an operator on bits or matrices."""
-    match op:
-        case ast.Add():
-            return lambda a, b: a + b
-        case ast.Sub():
-            return lambda a, b: a - b
-        case ast.Mult():
-            return lambda a, b: a * b
-        case ast.Div():
-            return lambda a, b: a / b
-        case ast.Pow():
-            return lambda a, b: a**b
-        case ast.FloorDiv():
-            return lambda a, b: sympy.floor(a / b)
-        case ast.Mod():
-            return sympy.Mod
-    return None
+#: Operators of numbers; those on bits and matrices are not among them.
+OPERATORS: dict[type[ast.operator], Any] = {
+    **{node: BINARY_OPERATORS[node] for node in (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)},
+    ast.FloorDiv: lambda a, b: sympy.floor(a / b),
+    ast.Mod: sympy.Mod,
+}

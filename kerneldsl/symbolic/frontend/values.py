@@ -12,7 +12,7 @@ from sympy.codegen import cfunctions
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.library_names import library_name, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.symbolic.frontend.readings import Array, Reading, Shape, constant, operator_of
+from kerneldsl.symbolic.frontend.readings import OPERATORS, Array, Reading, Shape, constant
 from kerneldsl.symbolic.printing import CALLS, is_condition
 
 __all__ = ["ValueReader", "either", "first_line"]
@@ -139,7 +139,7 @@ class ValueReader:
 
     def _binary(self, node: ast.AST, op: ast.operator, left: Any, right: Any) -> Any:
         left, right = self._as_number(node, left), self._as_number(node, right)
-        operation = operator_of(op)
+        operation: Any = OPERATORS.get(type(op))
         if operation is None:
             self.refuse(node, f"{first_line(node)} is an operation on bits or matrices")
         if isinstance(op, ast.FloorDiv | ast.Mod):

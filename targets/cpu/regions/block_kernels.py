@@ -15,7 +15,7 @@ from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.overflow import overflowing_values
-from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
+from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import constant_number, indices_of
 from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
 from kerneldsl.ir.simplify import simplify
@@ -48,7 +48,7 @@ def block_region(function: Function, spec: Specialization, typing: Typing) -> Re
     by_warps = runs_by_warps(function, spec)
     rewrite(function.body, id_patterns(typing, spec, by_warps=by_warps))
     simplify(function.body)
-    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
+    mark_indices(function, wraparound=spec.options.wraparound)
     region = split_at_barriers(function, spec, typing, by_warps=by_warps)
     if spec.options.debug:
         thread_rows(region, spec.block_dim)
@@ -64,7 +64,7 @@ Writer = Callable[[Operation], list[Operation]]
 def _write_rows(region: Region, extents: Dim3, parameters: list[Value]) -> None:
     """Write loops over threads as rows with bounds, in place; the kernel has some parameters."""
     thread_rows(region, extents)
-    known = ranges_of_region(region, INTERVALS)
+    known = ranges_of_region(region)
     replace_rows(region, _from_inside(partial(narrow_bounds, known=known)))
     merge_rows(region, known, parameters)
     replace_rows(region, _innermost(in_halves))
@@ -207,8 +207,8 @@ def _versions(loop: Operation) -> list[Operation]:
     upward = clone(loop, {})
     given = {start: (0, int(start.type.maxval))}
     region = Region((), [upward])
-    overflowing = overflowing_values(region, INTERVALS)
-    known = ranges_of_region(region, INTERVALS, overflowing=overflowing, given=given)
+    overflowing = overflowing_values(region)
+    known = ranges_of_region(region, overflowing=overflowing, given=given)
     if not sum(_mark(each, known) for each in upward.walk()):
         return [loop]
     out: list[Operation] = []

@@ -18,7 +18,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
+from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import ITS_OWN, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
@@ -311,7 +311,7 @@ class CpuEmitter(Emitter):
     @cached_property
     def ranges(self) -> dict[Value, Interval]:
         """Intervals of the integers of the kernel."""
-        return ranges_of_region(self.body, INTERVALS)
+        return ranges_of_region(self.body)
 
     # -- exceptions, which the launch raises -------------------------------------------------------
 

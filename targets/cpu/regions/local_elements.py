@@ -13,7 +13,7 @@ from typing import NamedTuple
 from numba import types
 
 from kerneldsl.ir.operations import CONTROL, LOOPS, Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, constant_range, indices_of, operator_of
+from kerneldsl.ir.recognize import constant_number, constant_range, indices_of, slice_bounds
 from kerneldsl.ir.rewriter import clone, clone_region, replace_values
 from kerneldsl.ir.simplify import decide_branches, simplify
 from targets.cpu.codegen.storage import root_of
@@ -147,15 +147,13 @@ class _Part(NamedTuple):
 
 def _slice(value: Value) -> slice | None:
     """Return a constant slice."""
-    made = value.owner
-    if not isinstance(made, Operation) or operator_of(made) is not slice:
-        return None
-    bounds = [None if v.type == types.none else constant_number(v) for v in made.operands]
+    bounds = slice_bounds(value)
+    numbers = [None if each.type == types.none else constant_number(each) for each in bounds]
     is_known = all(
         number is not None or bound.type == types.none
-        for number, bound in zip(bounds, made.operands, strict=True)
+        for number, bound in zip(numbers, bounds, strict=True)
     )
-    return slice(*bounds) if is_known else None
+    return slice(*numbers) if bounds and is_known else None
 
 
 def _part(array: Value, *, wraparound: bool) -> _Part | None:

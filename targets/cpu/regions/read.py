@@ -12,7 +12,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.frontend.read import argument_types, read_function
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region
-from kerneldsl.ir.ranges import INTERVALS, ranges_of
+from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.simplify import decide_branches, simplify
 from kerneldsl.ir.typing import Typing
@@ -83,7 +83,7 @@ def element_region(function: Function, spec: Specialization) -> Region:
     """Return the region of a function, which is rewritten in place."""
     body, axes = function.body, axes_of_rows(spec, function.work)
     simplify(body)
-    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
+    mark_indices(function, wraparound=spec.options.wraparound)
     if spec.options.debug:
         element_rows(function, axes)
     else:

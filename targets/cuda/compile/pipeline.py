@@ -43,7 +43,6 @@ from targets.cuda.compile.step_pointers import step_pointers
 
 if TYPE_CHECKING:  # they import Numba, which the list of passes does not need
     from kerneldsl.ir.operations import Function
-    from kerneldsl.ir.ranges import Interval
     from kerneldsl.ir.typing import Typing
 
 __all__ = [
@@ -101,8 +100,6 @@ class Stage(Enum):
 class Known(NamedTuple):
     """Known facts of a kernel's region IR."""
 
-    #: Of operations by their names.
-    intervals: Mapping[str, Interval]
     #: Signatures of operators.
     typing: Typing
     has_tiles: bool
@@ -199,14 +196,14 @@ def _unroll_strides(function: Function, known: Known, report: Report) -> Functio
     from targets.cuda.compile.regions.unroll_strides import unroll_strides
 
     if not known.has_tiles:
-        unroll_strides(function, known.intervals, known.typing, report)
+        unroll_strides(function, known.typing, report)
     return function
 
 
 def _narrow_variables(function: Function, known: Known, report: Report) -> Function:
     from targets.cuda.compile.regions.narrow_arithmetic import narrow_variables
 
-    narrow_variables(function, known.intervals, report)
+    narrow_variables(function, report)
     return function
 
 

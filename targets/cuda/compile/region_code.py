@@ -20,7 +20,7 @@ from kerneldsl.contract.options import EntryForm
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.guard import Guard, find_guard
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import INTERVALS, Interval
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.captured_arrays import offering
@@ -121,7 +121,7 @@ def lower_regions(
     pipeline = pipeline_of(specialization.options, without)
     with offering(unit):
         function, known = read_kernel(specialization)
-        optimize(function, specialization, INTERVALS, pipeline)
+        optimize(function, specialization, pipeline)
         plan: WarpgroupPlan | None = None
         if arch.name == "sm_90a" and specialization.traits.uses_products:
             from targets.cuda.compile.mma.passes import split_roles
@@ -461,15 +461,10 @@ def _has_pairs(array: Value) -> bool:
     return is_own and isinstance(array.type.dtype, types.Complex)
 
 
-def optimize(
-    function: Function,
-    specialization: Specialization,
-    intervals: Mapping[str, Interval],
-    pipeline: Pipeline,
-) -> None:
-    """Run the passes of the pipeline on a kernel; `intervals` are those of operations by name."""
+def optimize(function: Function, specialization: Specialization, pipeline: Pipeline) -> None:
+    """Run the passes of the pipeline on a kernel."""
     if specialization.options.debug:
         return
     typing = Typing.of(descriptor().typing_context)
-    known = Known(intervals, typing, has_tiles=specialization.traits.uses_tiles)
+    known = Known(typing, has_tiles=specialization.traits.uses_tiles)
     pipeline.run(Stage.REGION, function, known)

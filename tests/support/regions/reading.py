@@ -6,7 +6,7 @@ from typing import Any
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Function, Value
-from kerneldsl.ir.ranges import INTERVALS, Interval
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.pipeline import Pipeline
@@ -46,7 +46,7 @@ def after_passes(specialization: Specialization) -> tuple[Function, dict[Value, 
     with global_compiler_lock, target_override(TARGET_NAME):
         function, intervals = read_kernel(specialization)
         pipeline = Pipeline(specialization.options.disabled_passes)
-        optimize(function, specialization, INTERVALS, pipeline)
+        optimize(function, specialization, pipeline)
     _order(function, specialization)
     return function, intervals
 

@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.ir.operations import Function, Value
-from kerneldsl.ir.ranges import INTERVALS, ranges_of
+from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from tests.support.regions.arrays import WrongIndexError
 from tests.support.regions.reading import after_passes, as_written, specialized
@@ -123,7 +123,7 @@ def test_an_integer_constant_is_negated_in_its_type() -> None:
     _run(negated_constant, x, out)
     assert (out == x - np.uint64(_HUGE)).all()
     written = as_written(specialized(negated_constant, (x, out), block=(_THREADS,)))
-    known = ranges_of(written, INTERVALS)
+    known = ranges_of(written)
     assert all(low >= 0 for value, (low, _) in known.items() if str(value.type) == "uint64")
 
 
@@ -239,7 +239,7 @@ def test_intervals_of_unsigned_numbers_hold() -> None:
     y, out = np.arange(40).astype(np.uint32), np.zeros(40, np.uint64)
     _run(unsigned, x, y, out)
     written = as_written(specialized(unsigned, (x, y, out), block=(_THREADS,)))
-    known = ranges_of(written, INTERVALS)
+    known = ranges_of(written)
     assert known[_value(written, "small")] == (4, 19)
     assert known[_value(written, "less")] == (0, 2**64 - 1)
     assert known[_value(written, "rest")] == (0, 255)

@@ -9,7 +9,6 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.ir.nonnegative import mark_indices
-from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.simplify import simplify
 from tests.support.regions.reading import as_written, specialized
 
@@ -116,7 +115,7 @@ def _marks(function: Callable[..., Any], *, wraparound: bool = True) -> list[boo
     signature = ", ".join(("int64[::1], int64[::1]", "int64")[: count - 1])
     read = as_written(specialized(kernel, (signature,)))
     simplify(read.body)
-    mark_indices(read, INTERVALS, wraparound=wraparound)
+    mark_indices(read, wraparound=wraparound)
     return [all(each.attributes.get("nonnegative", ())) for each in read.body.walk()]
 
 

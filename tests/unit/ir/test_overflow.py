@@ -10,7 +10,6 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.ir.overflow import overflowing_values
-from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.simplify import simplify
 from tests.support.regions.reading import as_written, specialized
 
@@ -472,7 +471,7 @@ OTHERS = (
 def _overflowing(function: Callable[..., Any]) -> int:
     read = as_written(specialized(kd.kernel(function), ("int64[::1], int64[::1], int64",)))
     simplify(read.body)
-    return len(overflowing_values(read.body, INTERVALS))
+    return len(overflowing_values(read.body))
 
 
 @pytest.mark.parametrize("function", HASHES, ids=lambda each: each.__name__)

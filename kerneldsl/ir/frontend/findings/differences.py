@@ -20,7 +20,14 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, Place, is_unsigned
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.recognize import constant_number, operator_of, parts_of, reached
+from kerneldsl.ir.recognize import (
+    MIRRORED,
+    comparison_of,
+    constant_number,
+    operator_of,
+    parts_of,
+    reached,
+)
 
 __all__ = ["unsigned_differences"]
 
@@ -178,9 +185,6 @@ def _signed_difference(operation: Operation) -> str:
 
 
 _REDUCES = (operator.floordiv, operator.mod, operator.and_, operator.rshift)
-#: Comparisons with the larger operand first, and those with the smaller one first.
-_FIRST_IS_LARGER = (operator.gt, operator.ge, operator.ne)
-_LAST_IS_LARGER = {operator.lt: operator.gt, operator.le: operator.ge}
 
 
 def are_ordered(flow: Flow, operation: Operation) -> bool:
@@ -233,16 +237,10 @@ def _conjuncts(condition: Value) -> Iterator[Value]:
 
 def _says(flow: Flow, condition: Value, left: Value, right: Value, most: int) -> bool:
     """Return whether a condition says that an operand is at least the other."""
-    made = condition.owner
-    function = operator_of(made) if isinstance(made, Operation) else None
-    if function in _LAST_IS_LARGER:
-        assert isinstance(made, Operation)
-        two, one = made.operands
-        function = _LAST_IS_LARGER[function]
-    elif function in _FIRST_IS_LARGER:
-        assert isinstance(made, Operation)
-        one, two = made.operands
-    else:  # it is true: not 0
+    function, (one, two) = comparison_of(condition, True) or (None, [condition] * 2)
+    if function in (operator.lt, operator.le):
+        one, two, function = two, one, MIRRORED[function]
+    elif function not in (operator.gt, operator.ge, operator.ne):  # it is true: not 0
         return most <= 1 and flow.are_same(condition, left)
     if not flow.are_same(one, left):
         return False

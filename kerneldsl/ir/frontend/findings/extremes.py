@@ -21,7 +21,6 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, is_signed, is_unsigned
 from kerneldsl.ir.nonnegative import nonnegative_values
 from kerneldsl.ir.operations import Function, Operation, Value
-from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.recognize import constant_number
 
 __all__ = ["changed_extremes"]
@@ -40,7 +39,7 @@ def changed_extremes(flow: Flow, function: Function) -> Iterator[Finding]:
         if operation.name in _COMPARING and (value := _converted(operation)) is not None
     }
     wanted = {each: [value] for each, value in calls.items() if is_signed(value)}
-    known = nonnegative_values(function, INTERVALS, wanted) if wanted else {}
+    known = nonnegative_values(function, wanted) if wanted else {}
     for operation, value in calls.items():
         may_be_negative = operation in known and not known[operation][0]
         if _changes(flow, value, operation.operands[_COMPARED], may_be_negative=may_be_negative):

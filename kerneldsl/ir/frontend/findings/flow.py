@@ -27,7 +27,7 @@ from kerneldsl.ir.operations import (
     Value,
     handed_on,
 )
-from kerneldsl.ir.ranges import INTERVALS, Interval, interval_in, ranges_of
+from kerneldsl.ir.ranges import Interval, interval_in, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of, reached
 
 __all__ = ["SAME_BITS", "Flow", "Place", "is_signed", "is_unsigned", "is_whole"]
@@ -188,7 +188,7 @@ class Flow:
     def ranges(self) -> dict[Value, Interval]:
         """Intervals of the integers."""
         if self._ranges is None:
-            self._ranges = ranges_of(self._function, INTERVALS, rounds=_ROUNDS)
+            self._ranges = ranges_of(self._function, rounds=_ROUNDS)
         return self._ranges
 
     def is_below(self, value: Value, limit: int) -> bool:

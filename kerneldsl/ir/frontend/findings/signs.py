@@ -18,6 +18,7 @@ from kerneldsl.contract.findings import Finding, finding_text
 from kerneldsl.errors import KernelTypingError
 from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.foreign import is_ufunc_of_numba
+from kerneldsl.frontend.operators import BINARY_OPERATORS, SYMBOLS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import SAME_BITS, Flow, is_signed
 from kerneldsl.ir.frontend.source_names import CHOSEN, RESULT
@@ -294,8 +295,7 @@ def _remedy(wide: _Written, signed: _Written) -> str:
 
 def _remedy_in_place(node: ast.AugAssign, *, is_wide: bool) -> str:
     """Return the remedy of ``x += y`` with a target that cannot be converted in place."""
-    operation = ast.unparse(ast.BinOp(ast.Name("x"), node.op, ast.Name("y")))
-    symbol = operation.removeprefix("x").removesuffix("y").strip()
+    symbol = SYMBOLS[BINARY_OPERATORS[type(node.op)]]
     target, value = "{4.text}", "{5.text}"
     unsigned, signed = (
         (f"{target} {symbol} np.uint64({value})", f"np.int64({target}) {symbol} {value}")

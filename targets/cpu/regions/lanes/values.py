@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from numba import types
 
-from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value, handed_on
 from kerneldsl.ir.recognize import constant_number, indices_of, operands_of, operator_of, sources_of
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.loop_writer import LoopWriter
@@ -52,11 +52,10 @@ class LaneValues:
         if operation.name in ("if", "labeled"):
             for region in operation.regions:
                 self._region(region)
-            ends = [region.yielded for region in operation.regions if not region.is_left]
             varies |= operation.name == "labeled" and any(operation.leaves())
-            for number, result in enumerate(operation.results):
-                if varies or self.vary([end[number] for end in ends]):
-                    self.varying.add(result)
+            for targets, sources in handed_on(operation):
+                if varies or self.vary(sources):
+                    self.varying.update(targets)
             return
         for region in operation.regions:
             if varies:
@@ -74,32 +73,20 @@ class LaneValues:
         return not operation.effects() & ~Effect.ALLOCATE
 
     def _loop(self, operation: Operation) -> None:
-        body = operation.regions[-1]
-        count = len(operation.results)
-        given = operation.operands[len(operation.operands) - count :]
+        body, count = operation.regions[-1], len(operation.results)
         bounds = operation.operands[: len(operation.operands) - count]
-        heads = body.arguments[: len(body.arguments) - count]
-        starts = [bounds[0], bounds[2]] if operation.name == "for" else bounds
-        if self.vary(starts):
-            self.varying.update(heads)
+        if self.vary([bounds[0], bounds[2]] if operation.name == "for" else bounds):
+            self.varying.update(body.arguments[: len(body.arguments) - count])
         before = -1
         while len(self.varying) > before:
             before = len(self.varying)
+            for targets, sources in handed_on(operation):
+                if self.vary(sources):
+                    self.varying.update(targets)
             for region in operation.regions:
-                for value, argument in zip(given, region.arguments[-count:], strict=bool(count)):
-                    if value in self.varying:
-                        self.varying.add(argument)
                 self._region(region)
-            for region in operation.regions:
-                arguments = region.arguments[-count:] if count else []
-                for argument, last in zip(arguments, body.yielded, strict=False):
-                    if last in self.varying:
-                        self.varying.add(argument)
-        is_divided = self.is_divided(operation)
-        for number, result in enumerate(operation.results):
-            argument = operation.regions[0].arguments[-count:][number]
-            if is_divided or argument in self.varying:
-                self.varying.add(result)
+        if self.is_divided(operation):
+            self.varying.update(operation.results)
 
     def is_divided(self, loop: Operation) -> bool:
         """Return whether threads may run a loop for different numbers of rounds."""

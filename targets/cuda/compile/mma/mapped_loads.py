@@ -14,7 +14,7 @@ from numba import types
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, MAX_MAP_RANK, TensorMap
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.recognize import operator_of
+from kerneldsl.ir.recognize import slice_bounds
 from kerneldsl.language.kinds import ArrayKind, array_kinds
 from targets.cuda.compile.mma.wgmma import ROW_BYTES
 
@@ -110,10 +110,7 @@ def end_of(array: Value) -> Value | None:
     view = array.owner
     if not isinstance(view, Operation) or view.name != "array.view" or len(view.operands) != 2:
         return None
-    made = view.operands[1].owner
-    if not isinstance(made, Operation) or operator_of(made) is not slice:
-        return None
-    first, *ends = made.operands
+    first, *ends = slice_bounds(view.operands[1]) or [view.operands[1]]
     return ends[0] if first.type == types.none and len(ends) == 1 else None
 
 

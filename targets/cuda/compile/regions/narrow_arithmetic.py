@@ -142,8 +142,8 @@ _LARGEST = 2**31 - 1
 _UPDATES = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
 
 
-def narrow_variables(function: Function, intervals: Mapping[str, Interval], report: Report) -> None:
-    """Mark such variables of loops; `intervals` are those of operations by their names."""
+def narrow_variables(function: Function, report: Report) -> None:
+    """Mark such variables of loops."""
     found = [
         (loop, number, update)
         for loop in function.body.walk()
@@ -152,7 +152,7 @@ def narrow_variables(function: Function, intervals: Mapping[str, Interval], repo
     ]
     if not found:
         return
-    known = ranges_of(function, intervals)
+    known = ranges_of(function)
     for loop, number, update in found:
         body = loop.regions[-1]
         first = len(body.arguments) - len(loop.results)

@@ -22,7 +22,7 @@ from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Value
-from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
+from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.work import count_work
 from kerneldsl.language.kinds import Kind
@@ -156,8 +156,8 @@ def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, I
     """Return the typed function of a kernel, and the intervals of its integers."""
     function = read_as_written(specialization)
     simplify(function.body)
-    known = ranges_of(function, INTERVALS)
-    mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
+    known = ranges_of(function)
+    mark_indices(function, wraparound=specialization.options.wraparound)
     return function, known
 
 

@@ -78,15 +78,13 @@ _INT64 = types.int64
 _SIGNED = (types.int32, types.int64)
 
 
-def unroll_strides(
-    function: Function, intervals: Mapping[str, Interval], typing: Typing, report: Report
-) -> None:
-    """Unroll such loops; `intervals` are those of operations by their names."""
+def unroll_strides(function: Function, typing: Typing, report: Report) -> None:
+    """Unroll such loops."""
     loops = [each for each in function.body.walk() if each.name in ("for", "while")]
     strided = [found for each in loops if (found := _candidate(each)) is not None]
     if not strided:
         return
-    known, forms = ranges_of(function, intervals), LinearForms()
+    known, forms = ranges_of(function), LinearForms()
     chosen: dict[Operation, _Loop] = {}
     short: dict[Operation, list[Operation]] = {}
     for loop in strided:

@@ -18,7 +18,7 @@ from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses, join
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
-from kerneldsl.ir.recognize import operator_of
+from kerneldsl.ir.recognize import operator_of, takes_all
 from kerneldsl.ir.tiles.arguments import arguments_of_tiles, is_of_tiles
 from kerneldsl.language.kinds import ArrayKind, Kind
 
@@ -218,15 +218,6 @@ class Turns:
 
 def _is_of_rows(view: Operation) -> bool:
     """Return whether each index takes one element along an axis, or all of them."""
-
-    def takes_all(index: Value) -> bool:
-        made = index.owner
-        return (
-            isinstance(index.type, types.SliceType)
-            and isinstance(made, Operation)
-            and all(bound.type == types.none for bound in made.operands)
-        )
-
     return all(isinstance(v.type, types.Integer) or takes_all(v) for v in view.operands[1:])
 
 
