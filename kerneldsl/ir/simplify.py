@@ -19,10 +19,10 @@ from kerneldsl.ir.operations import (
     handed_on,
     keep_results,
 )
-from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.ir.recognize import OPPOSITES, constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import rewrite
 
-__all__ = ["decide_branches", "simplify"]
+__all__ = ["decide_branches", "folded", "simplify"]
 
 _NEEDED = Effect.WRITE | TOGETHER
 _ENDS = ("yield", "leave", "unreachable")
@@ -111,34 +111,34 @@ class _Needed:
             keep_results(operation, kept)
 
 
-_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+#: Arithmetic of int64 that is Python's unless it overflows.
 _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
-#: Arithmetic within it is the same in Python and in int64.
-_SMALL = 2**31
 
 
 def decide_branches(region: Region) -> None:
     """Fold conditions on constant integers in a region, in place."""
-    rewrite(region, {"numba": _folded, "array.extent": _extent, "if": _taken})
+    rewrite(region, {"numba": folded, "array.extent": _extent, "if": _taken})
 
 
-def _folded(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
+def folded(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
+    """Return the constant that an operator gives of constants, ``None`` for any other operation.
+
+    Its operands are of int64: Numba takes a uint64 beside an int64 for one, modulo 2**64.
+    """
     if len(operation.results) != 1:
         return None
     kind, function = operation.result.type, operator_of(operation)
     values = [_constant(each) for each in operands_of(operation)]
     if None in values:
         return None
-    is_truth = function in (operator.not_, bool) or (function in _COMPARISONS and len(values) == 2)
+    is_truth = function in (operator.not_, bool) or (function in OPPOSITES and len(values) == 2)
     divides = function in (operator.floordiv, operator.mod)
     found: Any = None
     if kind == types.boolean and is_truth:
         found = bool(function(*values))
     elif kind == types.int64 and function in _ARITHMETIC and (values[1] or not divides):
         found = int(function(*values))
-    if found is None or not -_SMALL < found < _SMALL:
-        return None
-    return _made(operation, found)
+    return None if found is None or not -(2**63) <= found < 2**63 else _made(operation, found)
 
 
 def _extent(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
@@ -158,12 +158,9 @@ def _made(operation: Operation, value: int) -> tuple[list[Operation], list[Value
 
 def _constant(value: Value) -> int | None:
     made = value.owner
-    if not isinstance(made, Operation) or made.name != "const":
-        return None
-    if value.type not in (types.int64, types.boolean):
-        return None
-    found = made.attributes["value"]
-    return int(found) if isinstance(found, int) and -_SMALL < found < _SMALL else None
+    if value.type == types.boolean and isinstance(made, Operation) and made.name == "const":
+        return int(made.attributes["value"])
+    return constant_number(value) if value.type == types.int64 else None
 
 
 def _taken(operation: Operation) -> tuple[list[Operation], list[Value]] | None:

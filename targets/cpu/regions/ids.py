@@ -25,6 +25,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import Builder, Pattern, if_then
+from kerneldsl.ir.simplify import folded
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.table import Together, lowering_of
@@ -45,7 +46,6 @@ WARP = (WARP_SIZE, 1, 1)
 _I64 = ir.IntType(64)
 _FLOOR = {operator.floordiv, operator.rshift}
 _AXES = "xyz"
-_FOLDED = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
 
 
 def id_patterns(
@@ -99,7 +99,7 @@ class _Ids:
             "laneid": self.written(self.lane),
             "lanemask_lt": self.written(self.lower_lanes),
             "warpsize": self.written(lambda build, _: build.constant(WARP_SIZE)),
-            "numba": self.fold,
+            "numba": folded,
         }
         for number, axis in enumerate(_AXES):
             found[f"blockDim.{axis}"] = self.known(self.block_dim[number])
@@ -147,24 +147,10 @@ class _Ids:
         bit = build.numba(operator.lshift, one, self.lane(build, operation))
         return build.cast(build.numba(operator.sub, bit, one), types.uint32)
 
-    def fold(self, operation: Operation) -> Any:
-        """Compute what constants of the block give."""
-        function = operation.attributes["function"]
-        if len(operation.operands) != 2 or function not in _FOLDED:
-            return None
-        one, two = map(constant_number, operation.operands)
-        if operation.result.type != types.int64 or one is None or two is None or two == 0:
-            return None
-        found = function(one, two)
-        if not -(2**63) <= found < 2**63:
-            return None
-        made = Operation("const", [], (types.int64,), {"value": found})
-        return [made], [made.result]
-
 
 class _IdsOfWarps(_Ids):
     def patterns(self) -> dict[str, Pattern]:
-        found = super().patterns()
+        found = super().patterns() | {"numba": self.fold}
         for number, axis in enumerate(_AXES):
             if axis == "x":
                 found["threadIdx.x"] = self.thread
@@ -192,7 +178,7 @@ class _IdsOfWarps(_Ids):
         return found
 
     def fold(self, operation: Operation) -> Any:
-        return super().fold(operation) or _divided(self.typing, operation)
+        return folded(operation) or _divided(self.typing, operation)
 
 
 # -- warps that run one after the other ------------------------------------------------------------
