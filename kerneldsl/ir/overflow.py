@@ -15,7 +15,8 @@ most 31 bits permits 31 more. An unknown one permits a factor of 4, and a larger
 A mean, as ``(low + high) // 2`` or ``low + (high - low) // 2``, does not grow: it is between both.
 
 A conversion to a smaller type keeps a number that fits where coordinates and extents have at most
-31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may.
+31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may. A uint64
+beside an int64 is converted to int64, so ``i + u`` may overflow unless `u` is known to be small.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ from kerneldsl.ir.operations import (
     ends_of,
     handed_on,
 )
-from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
+from kerneldsl.ir.ranges import INTERVALS, Interval, interval_in, limits_of, ranges_of_region
 from kerneldsl.ir.recognize import (
+    BINARY,
     comparison_of,
     constant_number,
     operands_of,
@@ -79,43 +81,43 @@ def overflowing_values(region: Region) -> frozenset[Value]:
     intended = cache(lambda: ranges_of_region(region, _SMALL, overflowing=()))
     powers = _Powers()
     found: set[Value] = set()
-    uncertain: list[Operation] = []
+    #: Results, with a value that must be in an interval for them not to overflow.
+    uncertain: list[tuple[Value, Value, Interval]] = []
     for operation in region.walk():
+        for value in _narrowed(operation):
+            uncertain.append((operation.result, value, limits_of(operation.result.type)))
         if operation.name in LOOPS and operation.results:
             found.update(_grown_in(operation, known, intended))
-        elif _is_narrowing(operation):
-            uncertain.append(operation)
         elif operator_of(operation) in _PRODUCTS and _is_integer(operation.result):
             if _has_a_large_factor(operation) or powers.are_large(operation.result):
                 found.add(operation.result)
             elif _is_shift_by_a_variable(operation):
-                uncertain.append(operation)
-    found.update(each.result for each in uncertain if not _is_small(each, known()))
+                uncertain.append((operation.result, operands_of(operation)[-1], (0, _BITS - 1)))
+    for result, value, (least, most) in uncertain:
+        low, high = interval_in(known(), value)
+        if low < least or most < high:
+            found.add(result)
     return frozenset(found)
 
 
-def _is_narrowing(operation: Operation) -> bool:
-    """Return whether an operation converts an integer to a type that has not all its values."""
-    if operation.name != "cast":
-        return False
-    kinds = operation.operands[0].type, operation.result.type
-    if not all(isinstance(kind, types.Integer) for kind in kinds):
-        return False
-    source, target = kinds
-    return bool(source.minval < target.minval or target.maxval < source.maxval)
+def _narrowed(operation: Operation) -> list[Value]:
+    """Return the integers that an operation converts to a type that has not all their values.
+
+    Numba takes a uint64 beside an int64 for an int64.
+    """
+    is_operator = operator_of(operation) in BINARY
+    if not (is_operator or operation.name == "cast") or not _is_integer(operation.result):
+        return []
+    kind = operation.result.type
+    if is_operator and not kind.signed:
+        return []
+    given = [value for value in operands_of(operation) if _is_integer(value)]
+    return [v for v in given if v.type.minval < kind.minval or kind.maxval < v.type.maxval]
 
 
 def _is_shift_by_a_variable(product: Operation) -> bool:
     numbers = map(constant_number, operands_of(product))
     return operator_of(product) is operator.lshift and all(each is None for each in numbers)
-
-
-def _is_small(operation: Operation, known: Mapping[Value, Interval]) -> bool:
-    """Return whether a conversion keeps the number, or a shift has few bits."""
-    operands, kind = operands_of(operation), operation.result.type
-    least, most = (0, _BITS - 1) if operation.name != "cast" else (kind.minval, kind.maxval)
-    low, high = known.get(operands[-1], (least - 1, most))
-    return bool(least <= low and high <= most)
 
 
 def _is_integer(value: Value) -> bool:
@@ -368,7 +370,7 @@ class _Sources:
     def not_less(self, made: Operation) -> list[Value]:
         """Return the operands of an operation that are not much more than its result."""
         operands, function = operands_of(made), operator_of(made)
-        if function is max or (made.name == "cast" and not _is_narrowing(made)):
+        if function is max or (made.name == "cast" and not _narrowed(made)):
             return operands
         if function is operator.mul:
             one, two = operands

@@ -27,6 +27,7 @@ __all__ = [
     "WARP_SIZE",
     "Interval",
     "interval_in",
+    "limits_of",
     "ranges_of",
     "ranges_of_region",
 ]
@@ -68,10 +69,11 @@ def interval_in(known: Mapping[Value, Interval], value: Value) -> Interval:
     number = constant_number(value)
     if number is not None:
         return number, number
-    return _limits(value.type) if isinstance(value.type, types.Integer) else ANY
+    return limits_of(value.type) if isinstance(value.type, types.Integer) else ANY
 
 
-def _limits(kind: types.Integer) -> Interval:
+def limits_of(kind: types.Integer) -> Interval:
+    """Return the least and the largest number of a type."""
     return int(kind.minval), int(kind.maxval)
 
 
@@ -306,7 +308,7 @@ class _Walk:
 
     def converted(self, value: Value, kind: Any) -> Interval:
         """Return the interval of a value that is converted to another type."""
-        low, high = _limits(kind)
+        low, high = limits_of(kind)
         if isinstance(value.type, types.Boolean):
             return 0, 1
         if isinstance(value.type, types.Integer):
@@ -319,7 +321,7 @@ class _Walk:
         if len(operation.results) != 1 or operation.result.type not in _COMPUTED:
             return
         kind = operation.result.type
-        lowest, highest = _limits(kind)
+        lowest, highest = limits_of(kind)
         operands = operands_of(operation)
         if not all(isinstance(v.type, types.Integer | types.Boolean) for v in operands):
             return

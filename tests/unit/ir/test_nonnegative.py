@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
@@ -103,9 +104,34 @@ def stale(x, out):
     out[i] = x[k]
 
 
+def by_a_small_uint64(x, out):
+    i = kd.grid(1)
+    out[i] = x[i + np.uint64(3)]
+
+
+def by_a_large_uint64(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = x[i + np.uint64(2**64 - 1)]
+
+
+def by_a_loaded_uint64(x, out):
+    i = kd.grid(1)
+    out[i] = x[i + np.uint64(x[i])]
+
+
+def by_a_quotient(x, out):
+    i = kd.grid(1)
+    out[i] = x[np.uint64(2**63 + 5) // x.size]
+
+
+UNKNOWN = [
+    *(unknown, without_a_bound, stale),
+    *(by_a_large_uint64, by_a_loaded_uint64, by_a_quotient),
+]
 PROVED = [
     *(before, before_if_not_first, after_a_return, strided, downwards, within_rows, searched),
-    *(clamped, distance, until_the_block),
+    *(clamped, distance, until_the_block, by_a_small_uint64),
 ]
 
 
@@ -124,7 +150,15 @@ def test_an_index_is_proved(function: Callable[..., Any]) -> None:
     assert all(_marks(function))
 
 
-@pytest.mark.parametrize("function", [unknown, without_a_bound, stale], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", UNKNOWN, ids=lambda each: each.__name__)
 def test_an_index_that_may_be_negative_is_not_marked(function: Callable[..., Any]) -> None:
     assert not all(_marks(function))
     assert all(_marks(function, wraparound=False))
+
+
+@pytest.mark.filterwarnings("ignore:.*becomes negative")
+def test_a_uint64_beside_an_index_is_an_int64() -> None:
+    x, out = np.arange(16), np.zeros(16, np.int64)
+    with kd.use("cpu"):
+        kd.kernel(by_a_large_uint64).forall(16)(x, out)
+    assert np.array_equal(out, np.roll(x, 1))
