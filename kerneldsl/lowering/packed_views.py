@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import errors, types
 from numba.core import cgutils
-from numba.extending import lower_builtin, lower_getattr, models, register_model
+from numba.extending import lower_builtin, models, register_model
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, WORD_DTYPES
@@ -77,30 +77,13 @@ class _Write(AbstractTemplate):
         return None
 
 
-@builtin_registry.register_global(len)
-class _Length(AbstractTemplate):
-    key = len
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        """Return the signature of the length of the first axis."""
-        return types.intp(*args) if isinstance(args[0], PackedView) else None
-
-
 @builtin_registry.register_attr
 class _Attributes(AttributeTemplate):
     key = PackedView
 
     def resolve_shape(self, view: PackedView) -> Any:
-        """Return the type of the extents."""
+        """Return the type of the extents, with which debug mode compares an index."""
         return types.UniTuple(types.intp, view.ndim)
-
-    def resolve_ndim(self, view: PackedView) -> Any:
-        """Return the type of the rank."""
-        return types.intp
-
-    def resolve_size(self, view: PackedView) -> Any:
-        """Return the type of the number of elements."""
-        return types.intp
 
 
 # --------------------------------------------------------------------------- lowering
@@ -117,33 +100,6 @@ def packed_extents(
     words = context.make_array(kind.words)(context, builder, _words(context, builder, kind, value))
     *rest, last = cgutils.unpack_tuple(builder, words.shape, count=kind.ndim)
     return [*rest, builder.mul(last, last.type(kind.per_word), flags=["nsw"])]
-
-
-@lower_getattr(PackedView, "shape")
-def _shape(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
-    return context.make_tuple(
-        builder,
-        types.UniTuple(types.intp, kind.ndim),
-        packed_extents(context, builder, kind, value),
-    )
-
-
-@lower_getattr(PackedView, "ndim")
-def _ndim(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
-    return _I64(kind.ndim)
-
-
-@lower_getattr(PackedView, "size")
-def _size(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
-    total: ir.Value = _I64(1)
-    for extent in packed_extents(context, builder, kind, value):
-        total = builder.mul(total, extent, flags=["nsw"])
-    return total
-
-
-@lower_builtin(len, PackedView)
-def _length(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
-    return packed_extents(context, builder, sig.args[0], args[0])[0]
 
 
 @lower_builtin(operator.getitem, PackedView, types.Integer)

@@ -41,6 +41,8 @@ from targets.cuda.compile.calling import (
     end_thread_early,
     is_entry,
     set_fault_record,
+    write_check,
+    write_fault,
 )
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.lowered import NO_ADDITIONS, LoweredKernel, linked_symbols, with_bounds
@@ -66,7 +68,6 @@ from targets.cuda.compile.regions.read import compiling, read_kernel
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.writer import tile_handlers
 from targets.cuda.compile.tiling import emit_body
-from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.memory import (
     dynamic_shared,

@@ -16,11 +16,22 @@ import logging
 import struct
 import time
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
+from kerneldsl.contract.tensor_maps import (
+    L2_PROMOTION,
+    MAP_DTYPES,
+    MAP_SWIZZLES,
+    TENSOR_MAP_BYTES,
+    MapGeometry,
+    TensorMap,
+    map_geometry,
+    pad_for_maps,
+)
 from kerneldsl.errors import CompileError, DriverError, KernelImageError
 from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.compile.artifact import CudaArtifact
@@ -32,7 +43,7 @@ from targets.cuda.driver.driver import Driver
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DriverEntry
-    from targets.cuda.device.tensor_maps import MapEncoder
+    from kerneldsl.contract.abi import ParameterLayout
 
 __all__ = ["CudaExecutable"]
 
@@ -108,11 +119,8 @@ class CudaExecutable(Executable):
         self._allowed_shared_bytes = _SHARED_BYTES_WITHOUT_OPT_IN - static_bytes
         self._carveout = Carveout(device, self._resources)
         self._additions = artifact.additions
-        self._maps: MapEncoder | None = None
-        if artifact.tensor_maps:
-            from targets.cuda.device.tensor_maps import MapEncoder
-
-            self._maps = MapEncoder(driver, artifact.layout, artifact.tensor_maps)
+        maps = artifact.tensor_maps
+        self._maps = MapEncoder(driver, artifact.layout, maps) if maps else None
         _log.debug(
             "loaded %s on %s in %.1f ms: %s",
             artifact.entry_name,
@@ -256,3 +264,61 @@ def _load_once(driver: Driver, index: int, artifact: CudaArtifact) -> functions.
     key = (index, hashlib.sha256(data).digest())
     module = modules.get_or_make(key, load_first)
     return functions.find_function(driver, module, artifact.entry_name, kernel=kernel)
+
+
+# Tensor maps of a launch, encoded by the driver.
+#
+# See CUDA Driver API, "Tensor Map Object Management".
+
+#: Maps that are remembered of each parameter.
+_MAX_KNOWN = 64
+
+
+class MapEncoder:
+    """Encodes the tensor maps of one kernel, and remembers them.
+
+    - `driver`: encodes them.
+    - `layout`: the parameters of the kernel's arguments.
+    """
+
+    def __init__(self, driver: Driver, layout: ParameterLayout, maps: Sequence[TensorMap]) -> None:
+        self._driver = driver
+        self._packer = layout.packer
+        self._maps = [(each, layout.arrays[each.array]) for each in maps]
+        self._known: list[dict[MapGeometry, bytes]] = [{} for _ in maps]
+
+    def append(self, parameters: bytes) -> bytes:
+        """Return a parameter buffer with the maps of its arrays after it.
+
+        Raises `DriverError` for an array that no map can describe.
+        """
+        values = self._packer.unpack(parameters)
+        found = []
+        for (wanted, array), known in zip(self._maps, self._known, strict=True):
+            geometry = map_geometry(wanted, array, values)
+            encoded = known.get(geometry)
+            if encoded is None:
+                if len(known) >= _MAX_KNOWN:
+                    known.clear()
+                encoded = known[geometry] = self._encode(wanted, array.kind.dtype, geometry)
+            found.append(encoded)
+        return pad_for_maps(parameters, found)
+
+    def _encode(self, wanted: TensorMap, dtype: str, geometry: MapGeometry) -> bytes:
+        api = self._driver.api
+        made = self._driver.call(
+            api.cuTensorMapEncodeTiled,
+            api.CUtensorMapDataType(MAP_DTYPES[dtype]),
+            len(wanted.axes),
+            geometry.address,
+            [api.cuuint64_t(each) for each in geometry.extents],
+            [api.cuuint64_t(each) for each in geometry.strides],
+            [api.cuuint32_t(each) for each in wanted.box],
+            [api.cuuint32_t(1)] * len(wanted.box),
+            api.CUtensorMapInterleave(0),
+            api.CUtensorMapSwizzle(MAP_SWIZZLES[wanted.swizzle]),
+            api.CUtensorMapL2promotion(L2_PROMOTION),
+            api.CUtensorMapFloatOOBfill(0),
+            doing=f"describe an array of shape {geometry.extents[::-1]} for copies",
+        )
+        return ctypes.string_at(int(made.getPtr()), TENSOR_MAP_BYTES)

@@ -63,7 +63,6 @@ _FIRST_LAUNCH = (
     "targets.cuda.compile.stored",
     "targets.cuda.compile.barriers",
     "targets.cuda.compile.mapping",
-    "targets.cuda.device.tensor_maps",
 )
 #: Modules of a launch that depend on what the program has imported: kernels of CUDA C++, PTX and
 #: cubins, and packages that ship their kernels.

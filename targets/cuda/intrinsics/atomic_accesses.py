@@ -19,11 +19,11 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import join
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.intrinsics.memory import DEVICE_ORDER
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = [
     "ACCESSES",
-    "DEVICE_RELAXED",
     "OrderedAccess",
     "add_kind",
     "add_parts",
@@ -31,10 +31,6 @@ __all__ = [
     "ordered_access",
     "vector_add",
 ]
-
-#: Order of read-modify-write operations. llvmlite has no field for the scope, and writes the
-#: ordering as it is given.
-DEVICE_RELAXED = 'syncscope("device") monotonic'
 
 #: Scope to LLVM's name of it, and that of the fence.
 _SCOPES = {"block": ("block", "cta"), "device": ("device", "gl"), "system": ("", "sys")}
@@ -132,7 +128,7 @@ def add_parts(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
     """Add to one number after the other."""
     pointer, *values = args
     old = [
-        builder.atomic_rmw("fadd", builder.gep(pointer, [_I64(number)]), value, DEVICE_RELAXED)
+        builder.atomic_rmw("fadd", builder.gep(pointer, [_I64(number)]), value, DEVICE_ORDER)
         for number, value in enumerate(values)
     ]
     return cgutils.pack_struct(builder, old)

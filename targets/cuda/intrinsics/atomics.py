@@ -21,8 +21,9 @@ from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from kerneldsl.lowering.vectors import VectorType
-from targets.cuda.intrinsics.atomic_accesses import DEVICE_RELAXED, ordered_access, vector_add
+from targets.cuda.intrinsics.atomic_accesses import ordered_access, vector_add
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.memory import DEVICE_ORDER
 
 __all__ = ["EMITTERS"]
 
@@ -57,7 +58,7 @@ def _read_modify_write(operation: str, call: Call) -> ir.Value:
     if isinstance(element, types.Float) and isinstance(kind, ir.IntType):  # bfloat16, as bits
         pointer = call.builder.bitcast(pointer, BFLOAT.as_pointer())
         stored = call.builder.bitcast(stored, BFLOAT)
-    old = call.builder.atomic_rmw(name, pointer, stored, DEVICE_RELAXED)
+    old = call.builder.atomic_rmw(name, pointer, stored, DEVICE_ORDER)
     return model.from_data(call.builder, call.builder.bitcast(old, kind))
 
 
@@ -79,7 +80,7 @@ def _compare_and_swap(call: Call) -> ir.Value:
         bits = ir.IntType(element.bitwidth)
         pointer = call.builder.bitcast(pointer, bits.as_pointer())
         expected, value = call.builder.bitcast(expected, bits), call.builder.bitcast(value, bits)
-    pair = call.builder.cmpxchg(pointer, expected, value, DEVICE_RELAXED, "monotonic")
+    pair = call.builder.cmpxchg(pointer, expected, value, DEVICE_ORDER, "monotonic")
     old = call.builder.extract_value(pair, 0)
     return model.from_data(call.builder, call.builder.bitcast(old, stored))
 

@@ -26,10 +26,12 @@ from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call, Emitter, loop_while
 from kerneldsl.lowering.chains import Before, Climb, Nodes, SequentialLookBack, State
 from kerneldsl.lowering.groups import WIDTHS, Combination, combination
+from targets.cuda.compile.calling import has_failed
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.groups.threads import Block, barrier
+from targets.cuda.intrinsics.groups.threads import Block
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed, shuffle
+from targets.cuda.intrinsics.memory import DEVICE_ORDER
+from targets.cuda.intrinsics.synchronize import barrier, call_nvvm, shuffle
 
 __all__ = ["EMITTERS"]
 

@@ -12,16 +12,13 @@ PTX ISA, sections "Cache Operators", "ld" and "st"; LLVM, "User Guide for NVPTX 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.lowering.calls import Call, join
-from kerneldsl.lowering.numba_internals.arrays import element_pointer
+from kerneldsl.lowering.calls import join
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -129,15 +126,6 @@ def load_with_hint(
     return join(builder, (one, from_one), (other, from_other))
 
 
-def _load(call: Call) -> ir.Value:
-    array = call.signature.args[0]
-    if _form(call.context, array) is None:
-        return _ordinary_load(call)
-    place, hint = element_pointer(call), call.static["cache"]
-    load = partial(_ordinary_load, call)
-    return load_with_hint(call.context, call.builder, array, place, hint, load)
-
-
 def _hinted_load(
     context: Any, builder: ir.IRBuilder, element: Any, pointer: ir.Value, form: _Form, hint: str
 ) -> ir.Value:
@@ -172,21 +160,6 @@ def _of_bits(builder: ir.IRBuilder, value: ir.Value, form: _Form, kind: ir.Type)
     return builder.bitcast(value, kind)
 
 
-def _ordinary_load(call: Call) -> ir.Value:
-    signature = call.context.typing_context.resolve_function_type(
-        operator.getitem, call.signature.args, {}
-    )
-    read = call.context.get_function(operator.getitem, signature)
-    value = read(call.builder, _converted(call, signature))
-    return call.context.cast(call.builder, value, signature.return_type, call.signature.return_type)
-
-
-def _converted(call: Call, signature: Any) -> list[ir.Value]:
-    """Return the arguments as Numba's own access takes them."""
-    kinds = zip(call.args, call.signature.args, signature.args, strict=True)
-    return [call.context.cast(call.builder, *each) for each in kinds]
-
-
 def store_with_hint(
     context: Any,
     builder: ir.IRBuilder,
@@ -209,17 +182,6 @@ def store_with_hint(
             store()
 
 
-def _store(call: Call) -> None:
-    array, _, given = call.signature.args
-    if _form(call.context, array) is None:
-        _ordinary_store(call)
-    else:
-        place, hint = element_pointer(call), call.static["cache"]
-        value = call.context.cast(call.builder, call.args[2], given, array.dtype)
-        store = partial(_ordinary_store, call)
-        store_with_hint(call.context, call.builder, array, place, value, hint, store)
-
-
 def _hinted_store(
     builder: ir.IRBuilder, data: ir.Value, pointer: ir.Value, form: _Form, hint: str
 ) -> None:
@@ -234,11 +196,3 @@ def _hinted_store(
     constraint = ",".join(["l", *[_REGISTERS[form.width]] * form.count, "~{memory}"])
     kind = ir.FunctionType(ir.VoidType(), [at.type, *[form.register] * form.count])
     builder.asm(kind, text, constraint, [at, *words], side_effect=True)
-
-
-def _ordinary_store(call: Call) -> None:
-    signature = call.context.typing_context.resolve_function_type(
-        operator.setitem, call.signature.args, {}
-    )
-    write = call.context.get_function(operator.setitem, signature)
-    write(call.builder, _converted(call, signature))

@@ -1,4 +1,4 @@
-"""Shared and local arrays."""
+"""Shared and local arrays, and the order of accesses that threads share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 __all__ = [
+    "DEVICE_ORDER",
     "DYNAMIC_SHARED",
     "SHARED_SPACE",
     "dynamic_shared",
@@ -19,6 +20,9 @@ __all__ = [
     "store_pair",
 ]
 
+#: Of accesses that threads of all blocks may make at a time, and that order no other memory.
+#: Scope and ordering are one text, because llvmlite writes the ordering as it is given.
+DEVICE_ORDER = 'syncscope("device") monotonic'
 #: LLVM's number for shared memory.
 SHARED_SPACE = 3
 

@@ -9,7 +9,7 @@ from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
-from targets.cuda.intrinsics import atomics, chains, grids, ids, inline, synchronize, values, warp
+from targets.cuda.intrinsics import atomics, chains, ids, inline, synchronize, values, warp
 from targets.cuda.intrinsics.groups import table as groups
 
 __all__ = ["EMITTERS"]
@@ -32,7 +32,6 @@ EMITTERS: dict[str, Emitter] = {
     **warp.EMITTERS,
     **groups.EMITTERS,
     **chains.EMITTERS,
-    **grids.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,
     **linked.EMITTERS,

@@ -25,8 +25,8 @@ from kerneldsl.lowering.groups import (
     is_any,
     sorts_before,
 )
-from targets.cuda.intrinsics.groups.threads import Block, Warp, Words, barrier, first_of, last_of
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.groups.threads import Block, Warp, Words, first_of, last_of
+from targets.cuda.intrinsics.synchronize import barrier, call_nvvm
 
 __all__ = ["EMITTERS"]
 

@@ -11,11 +11,10 @@ from kerneldsl.lowering.calls import loop_while
 from kerneldsl.lowering.groups import Combination, is_any
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import SHARED_SPACE
-from targets.cuda.intrinsics.synchronize import by_words, call_nvvm, shuffle
+from targets.cuda.intrinsics.synchronize import barrier, by_words, call_nvvm, shuffle
 
-__all__ = ["SLOTS", "WORDS", "Block", "Warp", "Words", "barrier", "first_of", "last_of"]
+__all__ = ["SLOTS", "WORDS", "Block", "Warp", "Words", "first_of", "last_of"]
 
-_void = ir.VoidType()
 _i1 = ir.IntType(1)
 _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
@@ -177,10 +176,6 @@ class Block:
 
 def _pointer(kind: ir.Type) -> ir.Type:
     return kind.as_pointer(SHARED_SPACE)
-
-
-def barrier(builder: ir.IRBuilder) -> None:
-    call_nvvm(builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
 
 
 def _shared(builder: ir.IRBuilder, name: str, nbytes: int) -> ir.Value:
