@@ -26,6 +26,7 @@ from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict
 from kerneldsl.utilities.paths import read_path
+from kerneldsl.utilities.untrusted import open_at_once
 
 if TYPE_CHECKING:
     from kerneldsl.cache.disk import CacheStatistics
@@ -323,8 +324,7 @@ def _keep(store: Store, key: Key, entry: Entry, max_bytes: int) -> int:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file, or the one that a link leads to; no pipe is waited for."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:
+    with open(path, "rb", opener=open_at_once) as file:
         try:
             check_plain(file.fileno(), path.name)
         except BadEntry as bad:
