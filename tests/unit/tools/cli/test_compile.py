@@ -56,10 +56,7 @@ def folder(tmp_path, monkeypatch):
     (package / "blas.py").write_text(textwrap.dedent(KERNELS))
     (package / "helpers.py").write_text(textwrap.dedent(HELPERS))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path
-    for name in [n for n in sys.modules if n.partition(".")[0] in ("user_package", "targets_of")]:
-        del sys.modules[name]
+    return tmp_path
 
 
 def call(*arguments):
