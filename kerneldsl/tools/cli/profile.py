@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -125,18 +128,39 @@ def _read_early(timeline: Path | None, *, nvtx: bool, cupti: bool) -> str | None
 
 def _run(command: list[str], output: int | None) -> int:
     """Run the script's process; meanwhile import the modules that print its summary."""
-    with subprocess.Popen(command, stdout=output) as process:
+    with _first_interrupt_passed(), subprocess.Popen(command, stdout=output) as process:
         try:
-            try:
-                import rich.console
-                import rich.table  # noqa: F401 -- for `print_table`
+            import rich.console
+            import rich.table  # noqa: F401 -- for `print_table`
 
-                return process.wait()
-            except KeyboardInterrupt:  # the script has it, too, and writes the profile so far
-                return process.wait()
+            return process.wait()
         except BaseException:  # such as a second interruption
             process.kill()
             raise
+
+
+@contextmanager
+def _first_interrupt_passed() -> Iterator[None]:
+    """Ignore a first interruption: the script has it, too, and writes the profile so far.
+
+    An exception where the process has just ended would lose its status.
+    """
+    before, is_passed = signal.getsignal(signal.SIGINT), False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal is_passed
+        if is_passed:
+            raise KeyboardInterrupt
+        is_passed = True
+
+    if not callable(before):  # interruptions are ignored, by the script too
+        yield
+        return
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show(report: dict[str, object], script: str, status: int, as_json: bool) -> None:

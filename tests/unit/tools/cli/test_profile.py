@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from kerneldsl.tools.cli import app
+from kerneldsl.tools.cli.profile import _run
+from tests.support.extent import examples
 
 SCRIPT = """
 import sys
@@ -106,6 +109,20 @@ def test_ctrl_c_shows_the_profile_of_what_ran(
     assert "of which was recorded" in said.out
     assert re.findall(r'File "([^"]+)"', said.err) == [f"{tmp_path}/script.py"]
     assert said.err.endswith("error: script.py was interrupted.\n")
+
+
+def test_an_interrupt_while_the_script_ends_loses_no_status() -> None:
+    text = "import os, signal\nos.kill(os.getppid(), signal.SIGINT)\nos._exit(7)"
+    command = [sys.executable, "-ISc", text]
+    assert {_run(command, None) for _ in range(examples(100))} == {7}
+
+
+def test_a_second_interrupt_ends_the_script() -> None:
+    text = "import os, signal, time\nfor n in (1, 2):\n    os.kill(os.getppid(), signal.SIGINT)\n"
+    command = [sys.executable, "-ISc", f"{text}    time.sleep(1 if n == 1 else 600)"]
+    with pytest.raises(KeyboardInterrupt):
+        _run(command, None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(
