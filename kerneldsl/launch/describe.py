@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import replace
 
-from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
+from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.frontend.rows.whole_arrays import whole_arrays
 from kerneldsl.language.kinds import ArrayKind
@@ -167,8 +167,18 @@ def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
 
 
 def _notes(request: Request, mapping: ElementMapping) -> tuple[str, ...]:
+    """Return what to say of float32 elements that a kernel computes in float64.
+
+    That is nothing if the compiler has narrowed the arithmetic, as PTX shows.
+    """
     stores = wide_stores(request)
-    return _notes_on(stores, compile_for(request, mapping) if stores else None)
+    if not stores:
+        return ()
+    try:
+        computes_double = _DOUBLE.search(compile_for(request, mapping).text("ptx"))
+    except ValueError:  # a target without PTX
+        return stores
+    return stores if computes_double else ()
 
 
 def _notes_on_whole_arrays(request: Request, plan: LaunchPlan) -> tuple[str, ...]:
@@ -185,19 +195,3 @@ def _notes_on_whole_arrays(request: Request, plan: LaunchPlan) -> tuple[str, ...
     sizes = (*plan.grid_dim, *plan.block_dim) if extent is None else extent
     threads = math.prod(int(size) for size in sizes)
     return tuple(map(str, whole_arrays(request.state.unit, shapes, threads)))
-
-
-def _notes_on(stores: tuple[str, ...], artifact: Artifact | None) -> tuple[str, ...]:
-    """Return what to say of such stores; nothing where the compiler has narrowed the arithmetic.
-
-    - `stores`: what to say of each.
-    - `artifact`: the compiled code, if there is some; of PTX it is seen whether it computes in
-      float64.
-    """
-    if artifact is not None and stores:
-        try:
-            if not _DOUBLE.search(artifact.text("ptx")):
-                return ()
-        except ValueError:  # a target without PTX
-            pass
-    return stores

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import (
@@ -113,12 +112,7 @@ def load_for(request: Request, mapping: ElementMapping) -> Executable:
     """Return code with a mapping on its device."""
     specialization = specialize(request, mapping)
     state, device = request.state, request.device
-    executable = _find_executable(
-        state,
-        device,
-        specialization,
-        lambda: find_artifact(state, device.compiler, specialization),
-    )
+    executable = _find_executable(state, device, specialization)
     known = state.forms.setdefault(form_of(request, mapping), [])
     if specialization not in known:
         known.append(specialization)
@@ -126,10 +120,7 @@ def load_for(request: Request, mapping: ElementMapping) -> Executable:
 
 
 def _find_executable(
-    state: KernelState,
-    device: Device,
-    specialization: Specialization,
-    find_artifact: Callable[[], Artifact],
+    state: KernelState, device: Device, specialization: Specialization
 ) -> Executable:
     """Return code on its device, compiled and loaded the first time.
 
@@ -140,8 +131,12 @@ def _find_executable(
     failure = state.failures.get(key)
     if failure is not None and fallback_policy() != "never":
         raise copy.copy(failure) from failure.__cause__
+
+    def make() -> Executable:
+        return load(device, find_artifact(state, device.compiler, specialization))
+
     try:
-        return state.executables.get_or_make(key, lambda: load(device, find_artifact()))
+        return state.executables.get_or_make(key, make)
     except PERMANENT as error:
         if not device.is_host and fallback_policy() != "never":
             # A copy, because lines may be added to the error, and its traceback holds frames.

@@ -8,7 +8,7 @@ in NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype, result_of_sum
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["FUNCTIONS", "METHODS", "REDUCTIONS", "counting_unit", "reduction_unit"]
 
@@ -105,62 +106,37 @@ def _dot(one: Any, other: Any) -> Callable[..., Any]:
     return row_dot
 
 
-def _max(dtype: str) -> Callable[..., Any]:
+#: The extreme of a row, and its place; `nan` is what a NaN comes from, the value or the best one.
+_EXTREME = """\
+def row_{name}(row):
+    best = kind(0)
+    for k in range(row.shape[0]):
+        value = row[k]
+        if k == 0 or value {beats} best or {nan} != {nan}:
+            best = value
+    return best
+"""
+_PLACE = """\
+def row_{name}(row):
+    found, best = 0, kind(0)
+    for k in range(row.shape[0]):
+        value = row[k]
+        is_first_nan = value != value and best == best
+        if k == 0 or value {beats} best or is_first_nan:
+            found, best = k, value
+    return found
+"""
+
+
+def _extreme(name: str, dtype: str) -> Callable[..., Any]:
+    """Return the function of ``"max"``, ``"argmin"``, ``"nanmax"`` and their like."""
+    text, nan = _PLACE if name.startswith("arg") else _EXTREME, "value"
+    if name.startswith("nan"):
+        nan = "best"
+    text = text.format(name=name, beats=">" if name.endswith("max") else "<", nan=nan)
     kind = numpy_dtype(dtype).type
-
-    def row_max(row):  # type: ignore[no-untyped-def]
-        best = kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            if k == 0 or value > best or value != value:  # noqa: PLR0124 - a NaN
-                best = value
-        return best
-
-    return row_max
-
-
-def _min(dtype: str) -> Callable[..., Any]:
-    kind = numpy_dtype(dtype).type
-
-    def row_min(row):  # type: ignore[no-untyped-def]
-        best = kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            if k == 0 or value < best or value != value:  # noqa: PLR0124 - a NaN
-                best = value
-        return best
-
-    return row_min
-
-
-def _argmax(dtype: str) -> Callable[..., Any]:
-    kind = numpy_dtype(dtype).type
-
-    def row_argmax(row):  # type: ignore[no-untyped-def]
-        found, best = 0, kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            is_first_nan = value != value and best == best  # noqa: PLR0124
-            if k == 0 or value > best or is_first_nan:
-                found, best = k, value
-        return found
-
-    return row_argmax
-
-
-def _argmin(dtype: str) -> Callable[..., Any]:
-    kind = numpy_dtype(dtype).type
-
-    def row_argmin(row):  # type: ignore[no-untyped-def]
-        found, best = 0, kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            is_first_nan = value != value and best == best  # noqa: PLR0124
-            if k == 0 or value < best or is_first_nan:
-                found, best = k, value
-        return found
-
-    return row_argmin
+    found: Callable[..., Any] = written_function(f"row_{name}", text, {"kind": kind}, __name__)
+    return found
 
 
 def _any(dtype: str) -> Callable[..., Any]:
@@ -181,34 +157,6 @@ def _all(dtype: str) -> Callable[..., Any]:
         return True
 
     return row_all
-
-
-def _nanmax(dtype: str) -> Callable[..., Any]:
-    kind = numpy_dtype(dtype).type
-
-    def row_nanmax(row):  # type: ignore[no-untyped-def]
-        best = kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            if k == 0 or value > best or best != best:  # noqa: PLR0124 - a NaN
-                best = value
-        return best
-
-    return row_nanmax
-
-
-def _nanmin(dtype: str) -> Callable[..., Any]:
-    kind = numpy_dtype(dtype).type
-
-    def row_nanmin(row):  # type: ignore[no-untyped-def]
-        best = kind(0)
-        for k in range(row.shape[0]):
-            value = row[k]
-            if k == 0 or value < best or best != best:  # noqa: PLR0124 - a NaN
-                best = value
-        return best
-
-    return row_nanmin
 
 
 def _count_nonzero(ndim: int) -> Callable[..., Any]:
@@ -244,16 +192,13 @@ REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "sum": _sum,
     "prod": _product,
     "mean": _mean,
-    "max": _max,
-    "min": _min,
-    "argmax": _argmax,
-    "argmin": _argmin,
+    **{name: partial(_extreme, name) for name in ("max", "min", "argmax", "argmin")},
     "any": _any,
     "all": _all,
 }
 
 #: The same for functions that are no methods.
-_ALONE = {"nanmax": _nanmax, "nanmin": _nanmin}
+_ALONE = {name: partial(_extreme, name) for name in ("nanmax", "nanmin")}
 #: Those methods, and that of two arrays.
 METHODS = (*REDUCTIONS, "dot")
 #: NumPy's functions; most are methods, too.

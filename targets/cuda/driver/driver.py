@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -110,19 +111,8 @@ class _CurrentContext:
             self._previous = None
 
 
-class _NothingToDo:
-    """The ``with`` block in a thread in which the device's context is current already."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-
-_NOTHING_TO_DO = _NothingToDo()
+#: The ``with`` block in a thread in which the device's context is current already.
+_NOTHING_TO_DO = nullcontext()
 
 
 class Driver:
@@ -296,7 +286,7 @@ class Driver:
             found = self._addresses[name] = int(pointer)
         return found
 
-    def current(self, index: int) -> _CurrentContext | _NothingToDo:
+    def current(self, index: int) -> _CurrentContext | nullcontext[None]:
         """Return a context manager in which a device's context is current in this thread.
 
         Enter it immediately: this call determines the action.
