@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -276,9 +277,12 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_an_interrupted_task_interrupts_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_task_interrupts_the_build(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A process of a task may have the signal before the process that waits for it."""
     monkeypatch.setattr(tasks, "_SIGNAL_S", 0.01)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     ours, theirs = multiprocessing.Pipe(duplex=False)
 
     class Interrupted:
@@ -290,6 +294,18 @@ def test_an_interrupted_task_interrupts_the_build(monkeypatch: pytest.MonkeyPatc
     tasks._work(None, Interrupted(), theirs, set())
     with pytest.raises(KeyboardInterrupt):
         tasks._receive(tasks._Running(0, None, ours), Interrupted())
+    for error in (KeyboardInterrupt, ZeroDivisionError):  # in callbacks, which raise nothing
+
+        def fail(gone: object, error: type[BaseException] = error) -> None:
+            raise error
+
+        watched = Interrupted()
+        watching = weakref.ref(watched, fail)
+        del watched
+        assert watching() is None
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError" in said
+    assert "KeyboardInterrupt" not in said
 
 
 def test_kernels_of_cuda_code_are_left_out_with_a_reason(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ def _work(builder: Builder, task: Task, to_parent: Connection, mask: set[int]) -
 
     `mask` are the signals that the process blocks while it does it.
     """
+    sys.unraisablehook = _say_unless_interrupted
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         jobs = task.jobs()
@@ -129,6 +130,12 @@ def _work(builder: Builder, task: Task, to_parent: Connection, mask: set[int]) -
         to_parent.send(error)
     except KeyboardInterrupt:
         to_parent.send(None)
+
+
+def _say_unless_interrupted(unraisable: Any) -> None:
+    """Say nothing of an interrupt in a callback: the parent has it, too, and ends this process."""
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
 
 
 def _receive(worker: _Running, task: Task) -> Part | int | str:
