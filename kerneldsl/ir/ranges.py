@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Container, Mapping
 from dataclasses import field
+from functools import reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -196,7 +197,7 @@ class _Walk:
         for number, result in enumerate(operation.results):
             found = [end[number] for end in ends]
             if found:
-                self.set(result, (min(low for low, _ in found), max(high for _, high in found)))
+                self.set(result, reduce(hull, found))
 
     def counted(self, operation: Operation) -> None:
         (body,) = operation.regions

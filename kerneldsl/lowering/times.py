@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
+from kerneldsl.frontend.operators import COMPARISONS, SYMBOLS, also_in_place
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.times import NAT, common_unit, unit_factor, unit_of
 from kerneldsl.lowering.numba_internals.operators import (
@@ -272,18 +273,18 @@ def _declare(spelled: Any, result: Callable[..., Any], compute: Callable[..., ir
         lower_builtin(spelled, *kinds)(perform)
 
 
-for _name, _result, _compute in (
-    ("add", _of_sum, _add),
-    ("sub", _of_difference, _subtract),
-    ("mul", _of_product, _multiply),
-    ("truediv", _of_quotient(types.float64), _divide),
-    ("floordiv", _of_quotient(types.int64), _floor_divide),
-    ("mod", _of_remainder, _modulo),
+for _function, _result, _compute in (
+    (operator.add, _of_sum, _add),
+    (operator.sub, _of_difference, _subtract),
+    (operator.mul, _of_product, _multiply),
+    (operator.truediv, _of_quotient(types.float64), _divide),
+    (operator.floordiv, _of_quotient(types.int64), _floor_divide),
+    (operator.mod, _of_remainder, _modulo),
 ):
-    for _spelled in (_name, f"i{_name}"):
-        _declare(getattr(operator, _spelled), _result, _compute)
-for _name, _sign in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
-    _declare(getattr(operator, _name), _of_comparison, _comparing(_sign))
+    for _spelled in also_in_place([_function]):
+        _declare(_spelled, _result, _compute)
+for _function in COMPARISONS.values():
+    _declare(_function, _of_comparison, _comparing(SYMBOLS[_function]))
 _declare(operator.neg, _of_itself, _negate)
 _declare(operator.pos, _of_itself, lambda builder, times, a: a)
 _declare(abs, _of_itself, _absolute)

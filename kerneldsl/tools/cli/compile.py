@@ -10,7 +10,6 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.contract import Artifact
-from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.kernels.members import MemberKernel
@@ -177,10 +176,6 @@ def _write(contents: dict[Path, bytes]) -> None:
             path.write_bytes(data)
 
 
-def _layout(artifact: Artifact) -> ParameterLayout:
-    return artifact.specialization.layout
-
-
 def _entry_of(kernel: Kernel[..., Any], artifact: Artifact, code: bytes) -> str:
     """Return what the entry is called in a file: by the kernel's name, not by Numba's of it.
 
@@ -197,7 +192,7 @@ def _describe(kernel: Kernel[..., Any], made: Sequence[Artifact], entry: str) ->
     """Return the entry's parameters as text for programs that launch the file without kerneldsl."""
     artifact = made[0]
     specialization = artifact.specialization
-    layout = _layout(artifact)
+    layout = specialization.layout
     ndim = specialization.mode.forall_ndim
     mode = "kernel[grid, block]" if ndim is None else f"kernel.forall, extent of rank {ndim}"
     block = specialization.block_dim
@@ -261,7 +256,7 @@ def _report(
         "static_shared_bytes": artifact.static_shared_bytes,
         "parameters": [
             {"name": p.name, "dtype": p.dtype, "offset": p.offset, "nbytes": p.nbytes}
-            for p in _layout(artifact).parameters
+            for p in specialization.layout.parameters
         ],
         "files": files,
         "kerneldsl": __version__,

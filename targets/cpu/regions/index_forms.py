@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.ranges import Interval, interval_in
 from kerneldsl.ir.recognize import (
     MIRRORED,
     comparison_of,
@@ -289,10 +289,6 @@ class IndexForms:
     def _is_small(self, form: Form) -> bool:
         low = high = form.constant
         for value, factor in form.terms.items():
-            ends = [factor * end for end in self._interval(value)]
+            ends = [factor * end for end in interval_in(self.known, value)]
             low, high = low + min(ends), high + max(ends)
         return low >= -SMALL and high <= SMALL
-
-    def _interval(self, value: Value) -> Interval:
-        kind = value.type
-        return self.known.get(value, (int(kind.minval), int(kind.maxval)))

@@ -64,12 +64,12 @@ def sign_changes(flow: Flow) -> Iterator[Finding]:
 
 
 def _is_change(flow: Flow, cast: Operation) -> bool:
-    (value,) = cast.operands
-    return (
-        value.type == types.uint64
-        and cast.result.type == types.int64
-        and not flow.is_below(value, _LIMIT)
-    )
+    return cast.result.type == types.int64 and _is_wide(flow, *cast.operands)
+
+
+def _is_wide(flow: Flow, value: Value) -> bool:
+    """Return whether a value is a uint64 that may be no int64."""
+    return value.type == types.uint64 and not flow.is_below(value, _LIMIT)
 
 
 # -- variables ------------------------------------------------------------------------------------
@@ -220,9 +220,7 @@ def _of_operation(flow: Flow, operation: Operation) -> Iterator[Finding]:
     wide = [
         each
         for each, (_, value, kind) in zip(written, pairs, strict=True)
-        if value.type == types.uint64
-        and not (is_call and kind != types.int64)
-        and not flow.is_below(value, _LIMIT)
+        if not (is_call and kind != types.int64) and _is_wide(flow, value)
     ]
     signed = [each for each in written if is_signed(each.value)]
     if not wide or not signed:
@@ -245,14 +243,10 @@ def _of_sum(flow: Flow, operation: Operation) -> Iterator[Finding]:
             given, member = given.elts[number], ""
         place = Part(unit, given)
         written.append(_Written(place, place, member, value))
-    wide = [
-        each
-        for each in written
-        if each.value.type == types.uint64 and not flow.is_below(each.value, _LIMIT)
-    ]
-    signed = [each for each in written if is_signed(each.value)]
+    wide = next((each for each in written if _is_wide(flow, each.value)), None)
+    signed = next((each for each in written if is_signed(each.value)), None)
     if wide and signed and flow.is_observed(operation.result):
-        yield _of_pair(operation.source, wide[0], signed[0])
+        yield _of_pair(operation.source, wide, signed)
 
 
 # -- texts ----------------------------------------------------------------------------------------

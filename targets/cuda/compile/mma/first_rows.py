@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from numba import types
 
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.ranges import Interval, interval_in
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, end_of
 
 __all__ = ["find_ends"]
@@ -63,11 +63,8 @@ def _end_of_load(made: Operation | Region | None) -> Value | None:
 
 def _is_index(end: Value, known: Mapping[Value, Interval]) -> bool:
     """Return whether an end cannot count from the last row, as a negative one does."""
-    kind = end.type
-    if not isinstance(kind, types.Integer):
-        return False
-    low, high = known.get(end, (int(kind.minval), int(kind.maxval)))
-    return low >= 0 and high <= _MAX_INDEX
+    low, high = interval_in(known, end)
+    return isinstance(end.type, types.Integer) and low >= 0 and high <= _MAX_INDEX
 
 
 def _readers(
