@@ -9,10 +9,13 @@ from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
 __all__ = ["is_own", "move_to_user", "user_place"]
 
+#: Files of this distribution, and texts that the front end writes.
+_OWN = (*OWN_FOLDERS, "<kerneldsl.frontend.")
+
 
 def is_own(place: SourceLocation | FunctionUnit) -> bool:
-    """Return whether a place or a function is in a file of this distribution."""
-    return place.filename.startswith(OWN_FOLDERS)
+    """Return whether a place or a function is in a file or a text of this distribution."""
+    return place.filename.startswith(_OWN)
 
 
 def user_place(where: SourceLocation, kernel: FunctionUnit) -> SourceLocation:
