@@ -38,16 +38,19 @@ def check_range(name: str, places: Array, n: int, low: int, remedy: str) -> None
         flat = contiguous(places).reshape((-1,))
         found = allocate(flat, (1,), np.dtype(np.int32), zero=True)
         launch_over(find_wrong, (flat.size,), flat, low, n, found)
-        run_on_host(functools.partial(_refuse_wrong, name, remedy), found, places, n)
+        run_on_host(functools.partial(_refuse_wrong, name, remedy), found, places, n, low)
 
 
-def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int) -> None:
+def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int, low: int) -> None:
     """Refuse places if a kernel has found one that is out of range."""
     if found[0]:
+        values = places.copy_to_host() if isinstance(places, kd.DeviceArray) else places
+        wrong = values[(values < low) | (values >= n)]
+        index = int(wrong[0]) if wrong.size else None  # changed since
         raise ArgumentValueError(
-            f"{name} has an index that is out of range",
-            value=places,
-            limit=f"The axis has {n} elements",
+            f"{name} has the index {index}, which is out of range",
+            value=index,
+            limit=f"The axis has {n} elements" + (f": indices are {low} to {n - 1}" if n else ""),
             remedy=remedy if n else "Test x.size before",
         )
 

@@ -241,9 +241,11 @@ class _Session:
         if not is_plain:
             check_parameters(source.node, constants, is_device, reporter)
             if source.node.args.defaults and not (is_device or self._follows_numba):
+                given = source.node.args
+                name = [*given.posonlyargs, *given.args][-len(given.defaults)].arg
                 reporter.fail(
-                    source.node.args.defaults[0],
-                    f"The kernel {source.node.name} has a parameter with a default value",
+                    given.defaults[0],
+                    f"The parameter {name} of the kernel {source.node.name} has a default value",
                     "Make it keyword-only, as in (x, *, n=3), or give the value at each launch",
                 )
             refuse_unsupported(source.node, reporter)

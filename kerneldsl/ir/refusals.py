@@ -261,13 +261,15 @@ def attribute_refusal(kind: Any, name: str) -> Refusal:
 def field_refusal(kind: Any, name: str) -> Refusal:
     """Return the refusal of an assignment to a field, or an attribute, of what is no record."""
     return Refusal(
-        f"a field or attribute {name!r} of {words(kind)} is assigned, which is no record",
+        f"the attribute {name!r} of {words(kind)} is assigned; only records have such fields",
         "Assign to a variable, to an element, or to a field of a record",
     )
 
 
 def loop_refusal(kind: Any) -> Refusal:
-    return Refusal(f"a for runs over {words(kind)}", "Loop over range(n), a tuple or an array")
+    return Refusal(
+        f"a for loop iterates over {words(kind)}", "Loop over range(n), a tuple or an array"
+    )
 
 
 def carried_refusal(name: str) -> Refusal:

@@ -20,7 +20,7 @@ from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.shown import Shown, ShownTuple
-from kerneldsl.utilities.tracebacks import shorten, shorten_errors
+from kerneldsl.utilities.tracebacks import TranslatedError, shorten, shorten_errors
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceLike
@@ -141,7 +141,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         """
         try:
             self._launch(self._in_order(args, named) if named else args)
-        except KernelError as error:
+        except (KernelError, TranslatedError) as error:
             shorten(error)
             raise
 

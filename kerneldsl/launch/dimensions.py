@@ -38,6 +38,7 @@ def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
             f"{field} {safe_repr(value)} has {format_count(len(items), 'axis', 'axes')}",
             value=value,
             limit=f"{field} must be an int or a tuple of 1 to 3 ints",
+            remedy="Combine axes, as in n0 * n1" if items else None,
         )
     found = []
     for item in items:

@@ -22,6 +22,7 @@ from kerneldsl.utilities.environment import traceback_is_full
 
 __all__ = [
     "OWN_FOLDERS",
+    "TranslatedError",
     "error_of_handler",
     "passes_on",
     "shorten",
@@ -52,6 +53,13 @@ OWN_FOLDERS = tuple(
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"})
 _PYTHON_FOLDER = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED_FOLDERS = ("dist-packages", "site-packages")
+
+
+class TranslatedError(Exception):
+    """An error in the place of one of kerneldsl, of a class that another library has."""
+
+    #: The error of kerneldsl.
+    error: KernelError
 
 
 def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
@@ -122,13 +130,18 @@ def shorten_errors_of(*but: str) -> Callable[[_Class], _Class]:
     return decorate
 
 
-def shorten(error: KernelError) -> None:
+def shorten(error: KernelError | TranslatedError) -> None:
     """Leave the user's frames in an error's traceback, and the causes that the user can act on.
 
     Everything else is in ``error.details``. Call it where the error is caught, and raise the error
     again with a bare ``raise``.
     """
     if traceback_is_full():
+        return
+    if isinstance(error, TranslatedError):
+        error.error.keep_details()
+        error.__traceback__ = _users_part(error.__traceback__)
+        error.__cause__ = None  # it has the same text
         return
     error.keep_details()
     _shorten_chain(error, set())

@@ -32,7 +32,7 @@ from stdlib_kernels.parameters import axis_of, choice_of, wrong_type
 __all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
-_REMEDY = "Say mode='wrap' or mode='clip', if that is meant"
+_REMEDY = "Correct it, or pass mode='wrap' or mode='clip'"
 #: The position of an index along an axis of n, by modes; it divides only if needed.
 _PLACES = {
     "raise": lambda k, n: np.int64(k) + n if np.int64(k) < 0 else np.int64(k),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 
 import numba
 import numpy as np
@@ -305,3 +306,24 @@ class TestViewsOfPointers:
 
         with pytest.raises(errors.TypingError, match="carray do not take this call"):
             kernel[1, 1](np.zeros(2))
+
+
+def test_the_traceback_of_a_launch_has_the_frames_of_the_program(monkeypatch):
+    @cuda.jit
+    def kernel(x):
+        x[cuda.grid(1)] += undefined  # noqa: F821 -- the name that is refused
+
+    def frames_of(error):
+        return [entry.name for entry in traceback.extract_tb(error.__traceback__)]
+
+    this = "test_the_traceback_of_a_launch_has_the_frames_of_the_program"
+    with pytest.raises(errors.TypingError, match="The name undefined is not defined") as info:
+        kernel[1, 8](np.zeros(8))
+    assert frames_of(info.value) == [this]
+    assert info.value.__cause__ is None
+    assert "make_unit" in info.value.error.details
+    monkeypatch.setenv("KERNELDSL_TRACEBACK", "full")
+    with pytest.raises(errors.TypingError) as info:
+        kernel[1, 8](np.zeros(8))
+    assert len(frames_of(info.value)) > 1
+    assert isinstance(info.value.__cause__, kd.KernelError)

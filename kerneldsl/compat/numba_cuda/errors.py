@@ -22,6 +22,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.frontend.constructs import NO_RESULT
 from kerneldsl.frontend.statics import NOT_KNOWN
+from kerneldsl.utilities.tracebacks import TranslatedError
 
 __all__ = [
     "CudaAPIError",
@@ -163,7 +164,7 @@ def _as(bases: tuple[type, ...], error: KernelError, said: str = "") -> BaseExce
     return found
 
 
-class _Translated(Exception):
+class _Translated(TranslatedError):
     """An error of numba.cuda's that shows what kerneldsl says."""
 
     def __init__(self, error: KernelError, said: str = "") -> None:

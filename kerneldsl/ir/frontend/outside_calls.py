@@ -159,7 +159,7 @@ def call_function(
             raise Refusal("ravel takes no order in a kernel", "Write x.ravel(), in the order of C")
         if array.layout != "C":
             raise Refusal(
-                f"an array of layout {array.layout} is no view of one axis, as ravel makes it",
+                f"ravel needs an array of layout C, and this one has the layout {array.layout}",
                 "Index it by its axes, or pass np.ascontiguousarray(array)",
             )
         function = reader.typing.context.resolve_getattr(array, "reshape")

@@ -288,8 +288,7 @@ def _refuse_overlap(
                 f"{ast.unparse(target)} is assigned from {ast.unparse(read)}, which may overlap it",
                 where=Part(reader.unit, node).where,
                 limit="A row is assigned element by element; nothing is copied before",
-                remedy="Write the loop in the order that is meant, or copy through a "
-                "kd.local.array",
+                remedy="Write a loop in the intended order, or copy through a kd.local.array",
             )
 
 

@@ -136,13 +136,13 @@ _WORDS = (
         "clock64",
         "Return the cycle counter of the multiprocessor.",
         "uint64",
-        "kernel launches between two kd.Event",
+        "kernel.forall(n).time(…) on the host",
     ),
     _register(
         "globaltimer",
         "Return the GPU's clock in nanoseconds; it advances in steps of up to a microsecond.",
         "uint64",
-        "kernel launches between two kd.Event",
+        "kernel.forall(n).time(…) on the host",
     ),
     _register(
         "smid",
