@@ -38,7 +38,7 @@ from targets.cpu.runtime.native_tables import (
     LaunchWord,
     PoolPlace,
 )
-from targets.cpu.runtime.process_code import POOL_CODE
+from targets.cpu.runtime.objects import POOL_CODE
 from targets.cuda.compile.artifact import CudaArtifact
 
 __all__ = ["CLibrary", "find_compiler", "link_shared", "numbers_header"]

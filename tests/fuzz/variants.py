@@ -113,7 +113,7 @@ def _has_vectors(bits: int) -> Callable[[Program, str], bool]:
 @contextmanager
 def _uninterchanged() -> Iterator[None]:
     """Loops stay inside the loop over threads."""
-    with patch("targets.cpu.regions.lanes.choice.Choice._profits", lambda *args: False):
+    with patch("targets.cpu.regions.lanes.values.Choice._profits", lambda *args: False):
         yield
 
 

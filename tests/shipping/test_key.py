@@ -16,7 +16,7 @@ from kerneldsl.frontend.fingerprint import _tree_text
 from kerneldsl.placement.registry import get_target
 from kerneldsl.shipping import key as key_module
 from kerneldsl.shipping.key import CALLING_CONVENTION, shipped_keys
-from targets.cpu.runtime.process_code import VERSION
+from targets.cpu.runtime.objects import VERSION
 from tests.shipping.programs import ROOT
 
 #: What decides how compiled code is called. Code that was shipped before keeps its version.
@@ -93,7 +93,7 @@ def test_a_change_of_the_calling_convention_has_a_version() -> None:
 
 
 def test_a_change_of_the_code_of_the_process_has_a_version() -> None:
-    """If this fails, increase `VERSION` of ``targets/cpu/runtime/process_code.py``.
+    """If this fails, increase `VERSION` of ``targets/cpu/runtime/objects.py``.
 
     Update the digest, too. A change that leaves the machine code as it is takes a new digest alone.
     """

@@ -23,7 +23,7 @@ from kerneldsl.language.kinds import ArrayKind, leaf_kinds
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
-from targets.cpu.math.float_conversions import write_conversion
+from targets.cpu.math.workarounds import write_conversion
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.region_code import device_texts

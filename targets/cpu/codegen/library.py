@@ -70,7 +70,7 @@ def _with_conversions(module: Any, text: str) -> Any:
     if _CONVERSIONS.search(text) is None:
         return module
     from kerneldsl.lowering.float_conversions import define_conversions
-    from targets.cpu.math.float_conversions import write_conversion
+    from targets.cpu.math.workarounds import write_conversion
 
     complete = define_conversions(text, write_conversion)
     if complete is text:
@@ -128,7 +128,7 @@ def _optimize(module: Any, machine: Any) -> Any:
 
         define_calls(module, builder)
     if "kerneldsl.lowering.narrow_floats" in sys.modules:
-        from targets.cpu.math.float_conversions import add_missing
+        from targets.cpu.math.workarounds import add_missing
 
         add_missing(module, machine)
     if " x i64>" not in str(module):
@@ -205,7 +205,7 @@ def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:
     - `machine`: the machine that it is for.
     - `old`, `new`: name of its entry. Other definitions are numbered, and are local.
     """
-    from targets.cpu.math.float_conversions import CONVERSIONS
+    from targets.cpu.math.workarounds import CONVERSIONS
 
     kept = (old, *CONVERSIONS)
     for each in _defined(module):

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call, loop_while
-from kerneldsl.lowering.groups import sorts_before
+from kerneldsl.lowering.groups import fenced, sorts_before
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -38,6 +38,7 @@ __all__ = [
     "last_of",
     "post_pairs",
     "post_predicate",
+    "post_value",
     "smaller",
     "sort_pairs",
     "take_pair",
@@ -86,13 +87,15 @@ class Buffer:
         """The first thread of the thread's warp."""
         return self.builder.sub(self.number, self.lane)
 
-    def value_of(self, thread: ir.Value) -> ir.Value:
-        """Return the address of a thread's word."""
-        return self.builder.gep(self._room.values, [thread])
-
     def values(self, kind: ir.Type) -> ir.Value:
         """Return the address of the first thread's value."""
         return self.section(0, kind)
+
+    def value(self, kind: ir.Type, thread: ir.Value) -> ir.Value:
+        return self.builder.load(self.builder.gep(self.values(kind), [thread]))
+
+    def set_value(self, value: ir.Value, thread: ir.Value) -> None:
+        self.builder.store(value, self.builder.gep(self.values(value.type), [thread]))
 
     def section(self, number: int, kind: ir.Type) -> ir.Value:
         """Return the address of the first thread's value, where each has several words.
@@ -157,6 +160,11 @@ def post_predicate(argument: int, room: Buffer, call: Call) -> None:
     is_true = call.context.is_true(builder, call.signature.args[argument], call.args[argument])
     bit = builder.shl(builder.zext(is_true, I64), builder.add(room.lane, I64(WARP_SIZE)))
     room.add(bit, room.warp)
+
+
+def post_value(argument: int, room: Buffer, call: Call) -> None:
+    """Write an argument as the thread's value."""
+    room.set_value(fenced(call, call.args[argument]), room.number)
 
 
 def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None:

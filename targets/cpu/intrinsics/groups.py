@@ -19,14 +19,7 @@ from numba.core import cgutils
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.groups import (
-    WIDTHS,
-    Combination,
-    after_initial,
-    combination,
-    fenced,
-    is_any,
-)
+from kerneldsl.lowering.groups import WIDTHS, Combination, after_initial, combination, is_any
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from targets.cpu.intrinsics.exchange import (
     I1,
@@ -39,6 +32,7 @@ from targets.cpu.intrinsics.exchange import (
     last_of,
     post_pairs,
     post_predicate,
+    post_value,
     sort_pairs,
     take_pair,
 )
@@ -62,9 +56,9 @@ def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> None:
             is_here = builder.icmp_unsigned("!=", room.present(loop.index), I32(0))
             with builder.if_then(is_here):
                 first = builder.mul(loop.index, I64(WARP_SIZE))
-                total.add(builder.load(builder.gep(values, [first])))
+                total.add(room.value(found.value_type, first))
         with builder.if_then(total.is_begun):
-            builder.store(total.value, values)
+            room.set_value(total.value, I64(0))
 
 
 def _reduce_vectors(room: Buffer, found: Combination, *, is_of_block: bool) -> None:
@@ -313,6 +307,9 @@ def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> None:
 # -- steps of single values, and the table --------------------------------------------------------
 
 
+_POST_VALUE = partial(post_value, 0)
+
+
 def _groups() -> dict[str, Exchange]:
     """Return what exchanges values; the votes of a block are barriers (``intrinsics.table``)."""
     exchanges = {
@@ -324,27 +321,22 @@ def _groups() -> dict[str, Exchange]:
         for operation in ("sum", "max", "min", "reduce"):
             name = f"{group}.{operation}"
             take = partial(_take_common, name, scope)
-            exchanges[name] = Exchange(_post_value, take, partial(reduce_values, name, scope))
+            exchanges[name] = Exchange(_POST_VALUE, take, partial(reduce_values, name, scope))
         name = f"{group}.inclusive_scan"
         combine = partial(scan_values, name, scope)
-        exchanges[name] = Exchange(_post_value, partial(_take_own, name), combine)
+        exchanges[name] = Exchange(_POST_VALUE, partial(_take_own, name), combine)
         name = f"{group}.exclusive_scan"
         combine = partial(scan_before, name, scope)
-        exchanges[name] = Exchange(_post_value, partial(_take_before, name), combine)
+        exchanges[name] = Exchange(_POST_VALUE, partial(_take_before, name), combine)
         exchanges[f"{group}.broadcast"] = Exchange(
             partial(_post_source, scope),
             partial(_take_common, f"{group}.broadcast", scope),
         )
-        exchanges[f"{group}.exchange"] = Exchange(_post_value, partial(_take_source, scope))
+        exchanges[f"{group}.exchange"] = Exchange(_POST_VALUE, partial(_take_source, scope))
         exchanges[f"{group}.sort"] = Exchange(
             post_pairs, take_pair, partial(sort_pairs, scope), words=SORT_WORDS
         )
     return exchanges
-
-
-def _post_value(room: Buffer, call: Call) -> None:
-    value = fenced(call, call.args[0])
-    room.builder.store(value, room.builder.gep(room.values(value.type), [room.number]))
 
 
 def _post_source(scope: Scope, room: Buffer, call: Call) -> None:
@@ -354,7 +346,7 @@ def _post_source(scope: Scope, room: Buffer, call: Call) -> None:
     if scope is Scope.WARP:
         own, first = room.lane, room.first
     with builder.if_then(builder.icmp_signed("==", own, builder.sext(source, I64))):
-        builder.store(value, builder.gep(room.values(value.type), [first]))
+        room.set_value(value, first)
 
 
 def _take_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
@@ -371,26 +363,25 @@ def _take_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
     lane = builder.trunc(builder.urem(wanted, I64(WARP_SIZE)), I32)
     takes_part = builder.trunc(builder.lshr(present, lane), I1)
     wanted = builder.select(takes_part, wanted, room.number)
-    return builder.load(builder.gep(room.values(value.type), [wanted]))
+    return room.value(value.type, wanted)
 
 
 def _take_own(name: str, room: Buffer, call: Call) -> ir.Value:
     found = combination(name, call)
-    place = room.builder.gep(room.values(found.value_type), [room.number])
-    return found.finish(room.builder, room.builder.load(place))
+    return found.finish(room.builder, room.value(found.value_type, room.number))
 
 
 def _take_common(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
     """Return the result of the warp or of the block, which is in its first thread's place."""
     builder, found = room.builder, combination(name, call)
     first = I64(0) if scope is Scope.BLOCK else room.first
-    return found.finish(builder, builder.load(builder.gep(room.values(found.value_type), [first])))
+    return found.finish(builder, room.value(found.value_type, first))
 
 
 def _take_before(name: str, room: Buffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
     has_any = builder.trunc(builder.lshr(room.bits(), builder.trunc(room.lane, I32)), I1)
-    before = builder.load(builder.gep(room.values(found.value_type), [room.number]))
+    before = room.value(found.value_type, room.number)
     return found.finish(builder, after_initial(call, found, has_any, before))
 
 

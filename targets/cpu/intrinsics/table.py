@@ -8,8 +8,6 @@ array is in the storage of the block. All else is an operation on values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -30,7 +28,7 @@ from targets.cpu.intrinsics import warp
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.exchange import Exchange
 from targets.cpu.intrinsics.groups import GROUPS
-from targets.cpu.math.libdevice.emitters import compiled, of_one
+from targets.cpu.math.libdevice.emitters import compiled
 
 __all__ = [
     "LOWERINGS",
@@ -94,28 +92,13 @@ def _insert(a: Any, b: Any, position: Any, length: Any) -> Any:
     return (np.uint64(b) & ~mask) | ((np.uint64(a) << first) & mask)
 
 
-def _find(width: int) -> Callable[[Any], Any]:
-    """Return the search for the highest bit of a number of a width."""
-    last = width - 1
-
-    def find(a: Any) -> Any:
-        bits = np.uint64(a)
-        for position in range(last, -1, -1):
-            if (bits >> np.uint64(position)) & np.uint64(1):
-                return np.uint32(position)
-        return np.uint32(0xFFFFFFFF)
-
-    return find
-
-
-def _find_signed(width: int) -> Callable[[Any], Any]:
-    find = register_jitable(_find(width))
-
-    def find_signed(a: Any) -> Any:
-        value = np.int64(a)
-        return find(~value if value < 0 else value)
-
-    return find_signed
+def _find(call: Call) -> ir.Value:
+    """Write the place of the highest bit that is not the sign's; -1 if there is none."""
+    builder, (a,), last = call.builder, call.args, call.args[0].type.width - 1
+    if call.signature.args[0].signed:
+        a = builder.xor(a, builder.ashr(a, a.type(last)))
+    place = builder.sub(a.type(last), builder.ctlz(a, ir.IntType(1)(0)))
+    return place if place.type == _I32 else builder.trunc(place, _I32)
 
 
 def _look_up(call: Call) -> ir.Value:
@@ -164,15 +147,14 @@ def _words(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 EMITTERS: dict[str, Emitter] = {
     "dot4": _dot,
     "nv.prmt": compiled(_permute),
-    "nv.lop3": partial(_look_up),
+    "nv.lop3": _look_up,
     **{f"nv.bfe_u{width}": compiled(_extract) for width in (32, 64)},
     **{f"nv.bfe_s{width}": compiled(_extract_signed) for width in (32, 64)},
     **{f"nv.bfi_b{width}": compiled(_insert) for width in (32, 64)},
-    **{f"nv.bfind_u{width}": compiled(_find(width)) for width in (32, 64)},
-    **{f"nv.bfind_s{width}": compiled(_find_signed(width)) for width in (32, 64)},
-    "nv.ex2_approx_f32": compiled(of_one(math.exp2)),
-    "nv.lg2_approx_f32": compiled(of_one(math.log2)),
-    "nv.tanh_approx_f32": compiled(of_one(math.tanh)),
+    **{f"nv.bfind_{kind}{width}": _find for kind in "us" for width in (32, 64)},
+    "nv.ex2_approx_f32": compiled(math.exp2),
+    "nv.lg2_approx_f32": compiled(math.log2),
+    "nv.tanh_approx_f32": compiled(math.tanh),
     "nv.rcp_approx_f32": compiled(lambda x: np.float32(1) / x),
 }
 #: Name of each word that a processor has nothing for, with the reason.

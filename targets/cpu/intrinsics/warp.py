@@ -20,19 +20,19 @@ from numba.core import cgutils
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import combination_of
-from targets.cpu.intrinsics.exchange import I1, I32, I64, Buffer, Exchange, post_predicate
+from targets.cpu.intrinsics.exchange import (
+    I1,
+    I32,
+    I64,
+    Buffer,
+    Exchange,
+    post_predicate,
+    post_value,
+)
 
 __all__ = ["EXCHANGES"]
 
 # -- shuffles ---------------------------------------------------------------------------------
-
-
-def _post_value(room: Buffer, call: Call) -> None:
-    """Write this thread's value as the lowest bits of its word; the others are 0."""
-    value, builder = call.args[1], call.builder
-    bits = ir.IntType(call.signature.args[1].bitwidth)
-    word = builder.zext(builder.bitcast(value, bits), I64)
-    builder.store(word, room.value_of(room.number))
 
 
 def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -> ir.Value:
@@ -59,9 +59,7 @@ def _take_value(mode: str, room: Buffer, call: Call) -> ir.Value:
     lane = builder.select(is_lane, source, room.lane)
     takes_part = builder.trunc(builder.lshr(room.named(mask), lane), I1)
     thread = builder.select(takes_part, builder.add(room.first, lane), room.number)
-    word = builder.load(room.value_of(thread))
-    bits = ir.IntType(call.signature.return_type.bitwidth)
-    return builder.bitcast(builder.trunc(word, bits), value.type)
+    return room.value(value.type, thread)
 
 
 # -- votes ------------------------------------------------------------------------------------
@@ -106,12 +104,13 @@ def _take_lanes(room: Buffer, call: Call) -> ir.Value:
 def _same_lanes(room: Buffer, call: Call) -> ir.Value:
     """Return the lanes of the mask with this thread's word, as bits."""
     builder = call.builder
-    mine = builder.load(room.value_of(room.number))
+    kind = ir.IntType(8 * call.context.get_abi_sizeof(call.args[1].type))
+    mine = room.value(kind, room.number)
     found = cgutils.alloca_once_value(builder, I64(0))
     builder.store(I64(0), found)
     with cgutils.for_range(builder, I64(WARP_SIZE)) as loop:
-        word = builder.load(room.value_of(builder.add(room.first, loop.index)))
-        is_same = builder.zext(builder.icmp_unsigned("==", word, mine), I64)
+        other = room.value(kind, builder.add(room.first, loop.index))
+        is_same = builder.zext(builder.icmp_unsigned("==", other, mine), I64)
         bits = builder.or_(builder.load(found), builder.shl(is_same, loop.index))
         builder.store(bits, found)
     return builder.and_(builder.load(found), room.named(call.args[0]))
@@ -139,14 +138,13 @@ _NOT_IDEMPOTENT = ("sum", "xor")
 
 def _take_reduction(name: str, room: Buffer, call: Call) -> ir.Value:
     builder, kind = call.builder, call.signature.return_type
-    mask, kind_of_value = call.args[0], call.args[1].type
-    bits = ir.IntType(kind.bitwidth)
-    named = room.named(mask)
+    stored = call.args[1].type
+    named = room.named(call.args[0])
     leader = builder.cttz(named, I1(0))
-    place = room.value_of(builder.add(room.first, builder.and_(leader, I64(WARP_SIZE - 1))))
+    first = builder.add(room.first, builder.and_(leader, I64(WARP_SIZE - 1)))
     with builder.if_then(builder.icmp_unsigned("==", leader, room.lane)):
         # In place of a lane that takes no part, a value that changes nothing.
-        nothing = _value_of(builder, builder.load(room.value_of(room.number)), kind_of_value)
+        nothing = room.value(stored, room.number)
         if name in _NOT_IDEMPOTENT:
             nothing = combination_of("sum", call.context, kind).neutral
         combine = partial(combination_of(name, call.context, kind).combine, builder)
@@ -154,30 +152,22 @@ def _take_reduction(name: str, room: Buffer, call: Call) -> ir.Value:
             combine = getattr(builder, name)
         nodes = []
         for lane in range(WARP_SIZE):
-            word = builder.load(room.value_of(builder.add(room.first, I64(lane))))
-            given = _value_of(builder, word, kind_of_value)
+            given = room.value(stored, builder.add(room.first, I64(lane)))
             takes_part = builder.trunc(builder.lshr(named, I64(lane)), I1)
             nodes.append(builder.select(takes_part, given, nothing))
         while len(nodes) > 1:
             half = len(nodes) // 2
             pairs = zip(nodes[:half], nodes[half:], strict=True)
             nodes = [combine(*pair) for pair in pairs]
-        result = builder.bitcast(nodes[0], bits)
-        builder.store(builder.zext(result, I64) if bits != I64 else result, place)
-    return _value_of(builder, builder.load(place), kind_of_value)
+        room.set_value(nodes[0], first)
+    return room.value(stored, first)
 
 
-def _value_of(builder: ir.IRBuilder, word: ir.Value, kind: ir.Type) -> ir.Value:
-    """Return the value that the lowest bits of a word are."""
-    width = 64 if isinstance(kind, ir.DoubleType) else getattr(kind, "width", 32)
-    bits = ir.IntType(width)
-    return builder.bitcast(word if width == 64 else builder.trunc(word, bits), kind)
-
-
+_POST_VALUE = partial(post_value, 1)
 _POST_PREDICATE = partial(post_predicate, 1)
 EXCHANGES: dict[str, Exchange] = {
     **{
-        name: Exchange(_post_value, partial(_take_value, mode), words=1)
+        name: Exchange(_POST_VALUE, partial(_take_value, mode), words=1)
         for name, mode in (
             ("shfl_sync", "idx"),
             ("shfl_up_sync", "up"),
@@ -195,10 +185,10 @@ EXCHANGES: dict[str, Exchange] = {
             ("activemask", _post_nothing, _take_lanes),
         )
     },
-    "match_any_sync": Exchange(_post_value, _take_match_any, words=1),
-    "match_all_sync": Exchange(_post_value, _take_match_all, words=1),
+    "match_any_sync": Exchange(_POST_VALUE, _take_match_any, words=1),
+    "match_all_sync": Exchange(_POST_VALUE, _take_match_all, words=1),
     **{
-        f"reduce_{word}_sync": Exchange(_post_value, partial(_take_reduction, name), words=1)
+        f"reduce_{word}_sync": Exchange(_POST_VALUE, partial(_take_reduction, name), words=1)
         for word, name in (
             *(("add", "sum"), ("min", "min"), ("max", "max")),
             *(("and", "and_"), ("or", "or_"), ("xor", "xor")),

@@ -1,25 +1,32 @@
-"""The rewrites of a kernel that has blocks: what one worker runs for each of them.
+"""The rewrites of a kernel that has blocks, and the code that one worker runs for each of them.
 
 Loops over the threads of a block become rows: x in y, and y in z.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Dim3, Specialization
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.overflow import overflowing_values
 from kerneldsl.ir.ranges import Interval, ranges_of_region
-from kerneldsl.ir.recognize import constant_number, indices_of
-from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
+from kerneldsl.ir.rewriter import replace_operations, rewrite
 from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.tiles.elements import write_start
 from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.calls import join
+from targets.cpu.math.workarounds import divide_unsigned
+from targets.cpu.regions import exchanges, ids, memory
+from targets.cpu.regions.control import GRID_BARRIER
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import WARP, guard_extent, id_patterns, runs_by_warps
 from targets.cpu.regions.lanes.halves import in_halves
@@ -33,10 +40,13 @@ from targets.cpu.regions.row_regions import (
     make_row,
     narrow_bounds,
     replace_rows,
+    version_nonnegative_starts,
 )
+from targets.cpu.regions.tiles import elements, folds, products
 from targets.cpu.regions.tiles.place import place_tiles
+from targets.cpu.runtime.native_tables import ALIGNMENT, FINISHED, LaunchWord
 
-__all__ = ["block_region", "version_nonnegative_starts"]
+__all__ = ["block_region", "refuse_chains", "write_blocks"]
 
 
 def block_region(function: Function, spec: Specialization, typing: Typing) -> Region:
@@ -114,9 +124,9 @@ def _rows(body: Region, extents: Dim3) -> list[Operation]:
     for axis, region in regions.items():
         threads[axis] = region.arguments[0]
         threads[axis].name = f"t{axis}"
-    ids = {f"threadIdx.{axis}": _replacing(thread) for axis, thread in threads.items()}
-    rewrite(body, ids)
-    operations = [*_numbered(body, threads, extents), *body.operations]
+    _number_threads(body, extents)
+    rewrite(body, {f"threadIdx.{axis}": _replacing(thread) for axis, thread in threads.items()})
+    operations = body.operations
     for axis, region in regions.items():
         region.operations = [*operations, Operation("yield", [])]
         if operations and operations[-1].name == "yield":
@@ -134,22 +144,15 @@ def _replacing(thread: Value) -> Callable[[Operation], tuple[list[Operation], li
     return lambda operation: ([], [thread])
 
 
-def _numbered(body: Region, threads: dict[str, Value], extents: Dim3) -> list[Operation]:
-    """Give the operations on slots the number of the thread; return what computes it."""
+def _number_threads(body: Region, extents: Dim3) -> None:
+    """Give the operations on slots the number of the thread, in place."""
     accesses = [each for each in body.walk() if each.name in ("slot.load", "slot.store")]
-    out: list[Operation] = []
-    if not accesses:
-        return out
-    make = LoopWriter(out)
-    number, step = threads["x"], extents[0]
-    for axis, extent in zip("yz", extents[1:], strict=True):
-        if extent > 1:
-            place = make.numba(operator.mul, threads[axis], make.constant(step))
-            number = make.numba(operator.add, place, number)
-        step *= extent
-    for each in accesses:
-        each.operands.append(number)
-    return out
+    if accesses:
+        make = LoopWriter()
+        number = ids.position_of(make, extents)
+        body.operations[:0] = make.operations
+        for each in accesses:
+            each.operands.append(number)
 
 
 def _from_inside(write: Writer) -> Writer:
@@ -175,56 +178,181 @@ def _innermost(write: Writer) -> Writer:
     return visit
 
 
-# Version loops on a nonnegative start, where their counter indexes arrays.
+# -- the loop over the blocks of a call -----------------------------------------------------------
+
+
+_I64 = ir.IntType(64)
+#: Rows of blocks that are visited column by column.
+_TOP_ROWS = 4
+#: What reserves memory once for all blocks of a call.
+_MEMORY = {"cell": memory.cell, "exchange.room": exchanges.room, "slot": memory.slot}
+
+
+def write_blocks(emitter: CpuEmitter, region: Region) -> None:
+    """Write the loop over the blocks of a call."""
+    emitter.register(_HANDLERS)
+    builder = emitter.builder
+    for number, axis in enumerate("xyz"):
+        emitter.ids[f"extent.{axis}"] = emitter.word(LaunchWord.SPACE + 3 + number)
+        emitter.ids[f"threadIdx.{axis}"] = ir.Constant(ir.IntType(64), 0)  # without a row along it
+    waits = emitter.spec.traits.syncs_grid
+    if not waits:
+        _reserve(emitter, region)
+    with CountedLoop(builder, emitter.first, emitter.last) as block:
+        # Read for each block, so that LLVM does not write the loop twice, for grids with and
+        # without rows.
+        gx, gy, gz = (emitter.word(LaunchWord.SPACE + axis) for axis in range(3))
+        for axis, found in zip("xyz", _block_place(emitter, block, gx, gy, gz), strict=True):
+            emitter.ids[f"blockIdx.{axis}"] = found
+        emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}
+        if not waits:
+            emitter.region(region)
+        else:
+            emitter.passes = _Passes(emitter, block)
+            _reserve(emitter, region)
+            emitter.region(region)
+            emitter.passes.finish()
+
+
+def _reserve(emitter: CpuEmitter, region: Region) -> None:
+    """Reserve the memory that a block has while it runs."""
+    for operation in region.operations:
+        if operation.name in _MEMORY:
+            _MEMORY[operation.name](emitter, operation)
+    for operation in region.walk():
+        if operation.name == "shared.array":
+            memory.shared(emitter, operation)
+
+
+def _block_place(emitter: CpuEmitter, block: Any, gx: Any, gy: Any, gz: Any) -> list[Any]:
+    """Return the place ``x, y, z`` of a block in a grid, by its number.
+
+    Blocks are visited down short columns, not along whole rows of the grid. Neighbours along either
+    axis are then in the cache at the same time, as in tiles of a matrix product.
+    """
+    builder = emitter.builder
+    one, zero, top_rows = _I64(1), _I64(0), _I64(_TOP_ROWS)
+    has_rows = builder.or_(builder.icmp_signed(">", gy, one), builder.icmp_signed(">", gz, one))
+    before = builder.block
+    with builder.if_then(has_rows):
+        z, plane = divide_unsigned(builder, block, builder.mul(gx, gy))
+        strip, below = divide_unsigned(builder, plane, builder.mul(top_rows, gx))
+        top = builder.mul(strip, top_rows)
+        rows = emitter.smaller(top_rows, builder.sub(gy, top))
+        x, row = divide_unsigned(builder, below, rows)
+        y = builder.add(row, top)
+        placed = builder.block
+    both = ((block, x), (zero, y), (zero, z))
+    return [join(builder, (in_line, before), (in_plane, placed)) for in_line, in_plane in both]
+
+
+def _for_each(emitter: CpuEmitter, operation: Operation) -> None:
+    """Count through a table of the constants."""
+    (body,) = operation.regions
+    values = operation.attributes.get("values", ())
+    if operation.operands or not values or not any(each.name == "row" for each in body.walk()):
+        emitter.for_each(operation)
+        return
+    builder = emitter.builder
+    kind = ir.ArrayType(_I64, len(values))
+    module = builder.module
+    table = ir.GlobalVariable(module, kind, module.get_unique_name("values"))
+    table.linkage, table.global_constant = "internal", True
+    table.initializer = ir.Constant(kind, list(values))
+    with CountedLoop(builder, _I64(0), _I64(len(values))) as number:
+        place = builder.gep(table, [_I64(0), number])
+        emitter.values[body.arguments[0]] = builder.load(place)
+        emitter.operations(body.operations[:-1])
+
+
+# -- barriers of the grid --------------------------------------------------------------------------
 #
-# An index below 0 counts from the end of its axis, which takes three or four instructions at each
-# access. A counter that goes up is not negative if its loop does not start below 0 ::
-#
-# for k in range(starts[i], starts[i + 1]): total += values[k]
-#
-# runs with ``values[k]`` without that test if ``starts[i] >= 0``. Other indices may then not be
-# negative, too, such as the sum of the counter and the index of a row in the loop. Innermost loops
-# alone have two versions, so that code grows by little.
-
-_LOOPS = ("for", "while", "threads")
+# A barrier of the grid ends a *pass* over the blocks. Each block runs up to the barrier, and stores
+# its number. When all blocks have done so, each is called again and goes on after that barrier.
+# Whatever a block or its threads need in a later pass is in the storage of the block, which lives
+# as long as the launch.
 
 
-def version_nonnegative_starts(region: Region) -> None:
-    """Write two versions of such loops, in place."""
-    replace_operations(region, lambda each: _versions(each) if _is_innermost(each) else None)
+def refuse_chains(unit: FunctionUnit) -> None:
+    """Raise for a chain: a block that waits for another one's part may be before it in a pass."""
+    for name, use in unit.uses.items():
+        if use.intrinsic.is_of_chain:
+            raise UnsupportedConstructError(
+                f"kd.{use.intrinsic.name} is in a kernel with a barrier of the grid",
+                where=unit.locate_use(name),
+                limit="On the CPU blocks take turns between such barriers, and their order is not "
+                "that of a chain's parts",
+                remedy="Use two kernels, or add up over the grid: each block stores its sum, and "
+                "reads those before it after kd.grid_group().sync()",
+            )
 
 
-def _is_innermost(operation: Operation) -> bool:
-    return operation.name == "for" and not any(
-        each.name in _LOOPS for inner in operation.regions for each in inner.walk()
-    )
+class _Passes:
+    """The places at which a block goes on."""
+
+    def __init__(self, emitter: CpuEmitter, block: ir.Value) -> None:
+        builder = emitter.builder
+        self.emitter = emitter
+        emitter.memory = self._part(block)
+        offset = emitter.storage.place(8)
+        place = builder.gep(emitter.memory, [_I64(offset)], inbounds=True)
+        self.state = builder.bitcast(place, _I64.as_pointer())
+        emitter.start = builder.block
+        first = builder.append_basic_block("first_pass")
+        self.end = builder.append_basic_block("end_of_pass")
+        self.choice = builder.switch(builder.load(self.state), self.end)
+        self.choice.add_case(_I64(0), first)
+        builder.position_at_end(first)
+
+    def _part(self, block: ir.Value) -> ir.Value:
+        """Return the address of the storage of a block."""
+        emitter, builder = self.emitter, self.emitter.builder
+        start = builder.inttoptr(emitter.word(LaunchWord.PARTS), ir.IntType(8).as_pointer())
+        own = builder.load(emitter.scratch_bytes())
+        nbytes = builder.add(own, emitter.word(LaunchWord.SHARED_BYTES))
+        nbytes = builder.add(nbytes, _I64(ALIGNMENT - 1))
+        each = builder.and_(nbytes, _I64(-ALIGNMENT))
+        return builder.gep(start, [builder.mul(block, each)], inbounds=True)
+
+    def wait(self) -> None:
+        """End the pass, and go on from here in the next one."""
+        builder = self.emitter.builder
+        number = len(self.choice.cases)
+        following = builder.append_basic_block(f"pass{number}")
+        self._end(number)
+        self.choice.add_case(_I64(number), following)
+        builder.position_at_end(following)
+
+    def finish(self) -> None:
+        """End the last pass."""
+        self._end(FINISHED)
+        self.emitter.builder.position_at_end(self.end)
+
+    def _end(self, state: int) -> None:
+        self.emitter.builder.store(_I64(state), self.state)
+        self.emitter.builder.branch(self.end)
 
 
-def _versions(loop: Operation) -> list[Operation]:
-    start, _, step, *_ = loop.operands
-    if not start.type.signed or (constant_number(step) or 0) <= 0:
-        return [loop]
-    upward = clone(loop, {})
-    given = {start: (0, int(start.type.maxval))}
-    region = Region((), [upward])
-    overflowing = overflowing_values(region)
-    known = ranges_of_region(region, overflowing=overflowing, given=given)
-    if not sum(_mark(each, known) for each in upward.walk()):
-        return [loop]
-    out: list[Operation] = []
-    make = LoopWriter(out)
-    test = make.numba(operator.ge, make.cast(start), make.constant(0))
-    results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
-    regions = [Region.of([each], *each.results) for each in (upward, loop)]
-    return [*out, Operation("if", [test], (), None, regions).take_results(results)]
+def _sync(emitter: CpuEmitter, operation: Operation) -> None:
+    passes: Any = emitter.passes
+    passes.wait()
 
 
-def _mark(access: Operation, known: Mapping[Value, Interval]) -> bool:
-    """Mark indices of an access by their intervals; return whether that changes a mark."""
-    marks = access.attributes.get("nonnegative")
-    if marks is None or access.name not in ("array.load", "array.store"):
-        return False
-    pairs = zip(marks, indices_of(access), strict=False)
-    found = tuple(is_marked or known.get(value, (-1, -1))[0] >= 0 for is_marked, value in pairs)
-    access.attributes["nonnegative"] = found
-    return bool(found != marks)
+_HANDLERS = {
+    "for_each": _for_each,
+    **exchanges.HANDLERS,
+    GRID_BARRIER: _sync,
+    **memory.HANDLERS,
+    "tile.argsort": folds.write_argsort,
+    "tile.copy": elements.write_copy,
+    "tile.fold": folds.write_fold,
+    "tile.load": elements.write_load,
+    "tile.map": elements.write_map,
+    "tile.mma": products.write_mma,
+    "tile.place": write_start,
+    "tile.scan": folds.write_scan,
+    "tile.sort": folds.write_sort,
+    "tile.store": elements.write_store,
+    "tile.take": elements.write_taken,
+    **ids.HANDLERS,
+}

@@ -53,8 +53,7 @@ from targets.cpu.regions.rows import HANDLERS as ROWS
 from targets.cpu.regions.rows import row_axis, write_rows
 from targets.cpu.runtime.artifact import Compiled, CpuArtifact
 from targets.cpu.runtime.native_tables import HEADER_BYTES, RUNNER, RunnerOption
-from targets.cpu.runtime.objects import load_object
-from targets.cpu.runtime.process_code import runner_symbols
+from targets.cpu.runtime.objects import load_object, runner_symbols
 from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
 from targets.cpu.runtime.signal_handlers import CAN_LEAVE_CODE
 
@@ -186,7 +185,9 @@ def _lower(
             if spec.traits.uses_grid_only:
                 write_rows(emitter, region, function.work)
             else:
-                from targets.cpu.regions.blocks import write_blocks  # elements do without these
+                from targets.cpu.regions.block_kernels import (
+                    write_blocks,  # elements do without these
+                )
 
                 write_blocks(emitter, region)
         builder.ret(_I32(0))
@@ -208,9 +209,9 @@ def _register(emitter: CpuEmitter, names: set[str]) -> None:
     """
     emitter.register(ARITHMETIC | ROWS)
     if any(name.startswith(("lane.", "array.disjoint")) for name in names):
-        from targets.cpu.regions.lanes import hoisting, slots
+        from targets.cpu.regions.lanes import rows, slots
 
-        emitter.register(slots.HANDLERS | hoisting.HANDLERS)
+        emitter.register(slots.HANDLERS | rows.HANDLERS)
     if "local.array" in names:
         from targets.cpu.regions import memory
 

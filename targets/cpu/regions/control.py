@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value, handed_on
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Builder, clone_region, replace_values
-from targets.cpu.regions.grid_barriers import holds_grid_barrier
+from kerneldsl.language.intrinsics.barriers import grid_group
 from targets.cpu.regions.masks import (
     Code,
     Frame,
@@ -30,7 +30,10 @@ from targets.cpu.regions.masks import (
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
-__all__ = ["split_branch", "split_labeled", "split_loop"]
+__all__ = ["GRID_BARRIER", "split_branch", "split_labeled", "split_loop"]
+
+#: Name of the barrier of the grid.
+GRID_BARRIER = grid_group.sync.name
 
 
 def split_branch(fission: Fission, operation: Operation, code: Code) -> None:
@@ -150,7 +153,7 @@ _HEAD = {"while": 0, "for": 1, "for_each": 1}
 
 def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Operation]:
     """Split a loop; return operations to split in its place, if there are any."""
-    crosses = holds_grid_barrier(operation)
+    crosses = any(each.name == GRID_BARRIER for each in operation.walk())
     if operation.name == "for_each" and (crosses or "values" not in operation.attributes):
         return _unrolled(fission, operation)
     left = [] if _is_left_together(fission, operation) else frames_left(fission, operation)

@@ -14,14 +14,12 @@ from numba import types
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Label, Operation, Region, Value
 from kerneldsl.ir.ranges import WARP_SIZE
-from kerneldsl.ir.rewriter import clone
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import Kind
-from targets.cpu.regions import grid_barriers
-from targets.cpu.regions.control import split_branch, split_labeled, split_loop
+from targets.cpu.regions.control import GRID_BARRIER, split_branch, split_labeled, split_loop
 from targets.cpu.regions.exchanges import Expansion
 from targets.cpu.regions.ids import WARP, in_warps
 from targets.cpu.regions.masks import (
@@ -37,6 +35,7 @@ from targets.cpu.regions.masks import (
 )
 from targets.cpu.regions.memory import (
     VARYING,
+    Crossing,
     check_dynamic_slices,
     name_local_memory,
     place_local_arrays,
@@ -222,7 +221,7 @@ class Fission:
                 self.place(operation, effects, code)
             elif operation.effect & Effect.WAIT:
                 self.flush(code)
-            elif operation.name == grid_barriers.NAME:
+            elif operation.name == GRID_BARRIER:
                 self.flush(code)
                 code.out.append(operation)
             elif operation.effect & Effect.EXCHANGE:
@@ -349,37 +348,18 @@ def _prepares(operation: Operation, group: list[Operation]) -> bool:
 _CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
 #: The same of a block, which has no values of them if it waits for other blocks.
 _OF_BLOCK = ("blockIdx.", "gridDim.", "extent.")
-_MOST_AGAIN = 6
 
 
-class _Crossing:
-    """Gives each loop over threads the values that it needs.
-
-    A value is computed again if that is cheap. If not, it is stored in a slot, which has a place
-    for each thread.
-    """
+class _Crossing(Crossing):
+    """Completes the loops over the threads of a block."""
 
     def __init__(self, fission: Fission, region: Region) -> None:
-        self.fission = fission
-        self.region = region
-        self.loops = [each for each in region.walk() if each.name == "threads"]
-        #: The loop that defines a value.
-        self.home = {
-            value: loop
-            for loop in self.loops
-            for operation in loop.walk()
-            for value in operation.results
-        }
-        self.stored: dict[Value, Value] = {}
-        #: Values that are in the slot of a variable, until that changes.
-        self.shared: set[Value] = set()
+        super().__init__([each for each in region.walk() if each.name == "threads"])
+        self.fission, self.region = fission, region
 
     def run(self) -> None:
         self.share(self.region)
-        for loop in self.loops:
-            self.complete(loop)
-        for value, place in self.stored.items():
-            self.store(self.home[value].regions[0], value, place)
+        super().run()
         self.region.operations[:0] = [
             each for each in self.fission.slots if each not in self.region.operations
         ]
@@ -407,7 +387,6 @@ class _Crossing:
                 is_free = is_plain and is_last and value not in self.stored
                 if is_free and not self.uses(place, later, each):
                     self.stored[value] = place
-                    self.shared.add(value)
                     stores.remove(each)
         region.operations = [each for each in operations if not _is_empty(each)]
 
@@ -421,66 +400,18 @@ class _Crossing:
             for value in each.operands
         )
 
-    def complete(self, loop: Operation) -> None:
-        (region,) = loop.regions
-        own = loop.defined()
-        values: dict[Value, Value] = {}
-        front: list[Operation] = []
-        for operation in list(region.walk()):
-            for number, value in enumerate(operation.operands):
-                if value not in own:
-                    operation.operands[number] = self.here(value, values, front)
-        region.operations[:0] = front
+    def is_given(self, value: Value) -> bool:
+        return self.fission.is_block(value)
 
-    def here(self, value: Value, values: dict[Value, Value], front: list[Operation]) -> Value:
-        """Return a value of another loop in this one."""
-        if value in values:
-            return values[value]
-        if self.fission.is_block(value):
-            return value
-        if value in self.fission.cell_of:
-            cell = self.fission.cell_of[value]
-            kept = Operation("cell.load", [cell], (value.type,), effect=Effect.READ)
-            front.append(kept)
-            values[value] = kept.result
-            return kept.result
-        place = self.fission.slot_of.get(value) or self.stored.get(value)
-        if place is None and self.cost(value) <= _MOST_AGAIN:
-            made = value.owner
-            assert isinstance(made, Operation)
-            for operand in made.operands:
-                self.here(operand, values, front)
-            front.append(clone(made, values))
-            return values[value]
-        if place is None:
-            place = self.stored[value] = self.fission.slot(value.type, value.name or "value")
-        loaded = Operation("slot.load", [place], (value.type,), effect=Effect.READ)
-        loaded.result.name = value.name
-        front.append(loaded)
-        values[value] = loaded.result
-        return loaded.result
+    def place_of(self, value: Value) -> Value | None:
+        fission = self.fission
+        return fission.cell_of.get(value) or fission.slot_of.get(value) or self.stored.get(value)
 
-    def cost(self, value: Value) -> int:
-        if self.fission.is_block(value):
-            return 0
-        made = value.owner
-        is_kept = value in self.fission.slot_of or value in self.fission.cell_of
-        if is_kept or value in self.shared or not isinstance(made, Operation):
-            return 99
-        is_cheap = made.name in _CHEAP or made.name.startswith(_OF_BLOCK)
-        if not is_cheap or len(made.results) != 1:
-            return 99
-        return 1 + sum(map(self.cost, made.operands))
+    def new_place(self, value: Value) -> Value:
+        return self.fission.slot(value.type, value.name or "value")
 
-    def store(self, region: Region, value: Value, place: Value) -> None:
-        for number, operation in enumerate(region.operations):
-            if value in operation.results:
-                region.operations.insert(
-                    number + 1, Operation("slot.store", [place, value], effect=Effect.WRITE)
-                )
-                return
-            for inner in operation.regions:
-                self.store(inner, value, place)
+    def is_cheap(self, made: Operation) -> bool:
+        return made.name in _CHEAP or made.name.startswith(_OF_BLOCK)
 
 
 def _is_empty(operation: Operation) -> bool:

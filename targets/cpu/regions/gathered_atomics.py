@@ -28,6 +28,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.groups import combination_of
 from targets.cpu.intrinsics.atomics import ATOMICS
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter, write_apart
 from targets.cpu.runtime.native_tables import LaunchWord
@@ -126,7 +127,7 @@ def _begin(emitter: CpuEmitter, array: Value, others: list[Value], operation: Op
     is_used = builder.icmp_signed("<=", size, emitter.smaller(_I64(_MOST_ELEMENTS), threads))
     for other in others:
         is_used = builder.and_(is_used, write_apart(emitter, array, other))
-    nothing = identity(_short(operation), kind.dtype, context.get_value_type(kind.dtype))
+    nothing = identity(_short(operation), context, kind.dtype)
     with builder.if_then(is_used), CountedLoop(builder, _I64(0), size) as place:
         builder.store(nothing, builder.gep(memory, [place], inbounds=True))
     return _Copy(array, operation, own, is_used)
@@ -140,9 +141,8 @@ def _end(emitter: CpuEmitter) -> None:
             builder.if_then(copy.is_used),
             CountedLoop(builder, _I64(0), _size(emitter, copy.own)) as place,
         ):
-            dtype = copy.array.type.dtype
             value = builder.load(builder.gep(copy.own.data, [place], inbounds=True))
-            with builder.if_then(write_touched(builder, _short(copy.operation), dtype, value)):
+            with builder.if_then(_is_touched(emitter, copy, value)):
                 _give(emitter, copy, place, value)
 
 
@@ -210,23 +210,16 @@ _HANDLERS = {f"atomic.{short}": _update for short in sorted(_OPERATIONS)}
 # -- elements of copies ---------------------------------------------------------------------------
 
 
-def identity(short: str, dtype: Any, kind: Any) -> Any:
-    """Return what an element is combined with and stays as it is.
-
-    That is the negative zero for sums of floats, and a NaN, which yields to every number, for their
-    extremes.
-    """
-    if isinstance(dtype, types.Float):
-        return ir.Constant(kind, -0.0 if short == "add" else float("nan"))
-    ones = (1 << dtype.bitwidth) - 1
-    smallest = -(1 << (dtype.bitwidth - 1)) if dtype.signed else 0
-    largest = ones >> 1 if dtype.signed else ones
-    return ir.Constant(kind, {"and_": ones, "max": smallest, "min": largest}.get(short, 0))
+def identity(short: str, context: Any, dtype: Any) -> ir.Constant:
+    """Return what an element is combined with and stays as it is."""
+    found = combination_of(short, context, dtype)
+    return found.value_type(-1) if short == "and_" else found.neutral  # also of "or_" and "xor"
 
 
-def write_touched(builder: Any, short: str, dtype: Any, value: Any) -> Any:
+def _is_touched(emitter: CpuEmitter, copy: _Copy, value: ir.Value) -> ir.Value:
     """Return whether an element is not what it began as."""
-    first = identity(short, dtype, value.type)
+    builder, short, dtype = emitter.builder, _short(copy.operation), copy.array.type.dtype
+    first = identity(short, emitter.context, dtype)
     if not isinstance(dtype, types.Float):
         return builder.icmp_signed("!=", value, first)
     if short != "add":

@@ -12,6 +12,7 @@ out once for all of its threads, the ends are compared with the memory of the la
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +22,11 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.numba_internals.llvm_modules import return_number
 from targets.cpu.codegen.storage import StaticArray, is_dynamic
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.runtime.native_tables import (
     MAX_DYNAMIC_BYTES,
     MAX_DYNAMIC_LINE,
@@ -34,6 +37,7 @@ from targets.cpu.runtime.native_tables import (
 __all__ = [
     "HANDLERS",
     "VARYING",
+    "Crossing",
     "cell",
     "check_dynamic_slices",
     "load",
@@ -244,6 +248,106 @@ def store(emitter: CpuEmitter, operation: Operation) -> None:
     found = emitter.converted(value, slot.type)
     found = model.as_data(emitter.builder, found)
     emitter.write(found, slot_place(emitter, slot, emitter.get(number)))
+
+
+# -- values that several loops over threads need ---------------------------------------------------
+
+
+_MOST_AGAIN, _FAR = 6, 99
+
+
+class Crossing(ABC):
+    """Gives each of some loops over threads the values that it needs of others.
+
+    A value is computed again if that is cheap. If not, it is stored in a slot, which has a place
+    for each thread.
+    """
+
+    def __init__(self, loops: list[Operation]) -> None:
+        self.loops = loops
+        inside = [(loop, each) for loop in loops for each in loop.regions[0].walk()]
+        #: The loop that defines a value.
+        self.home = {value: loop for loop, each in inside for value in each.results}
+        #: What operations read before loops had separate values.
+        self.operands = {each: list(each.operands) for _, each in inside}
+        #: Values that are stored, with their slots.
+        self.stored: dict[Value, Value] = {}
+
+    @abstractmethod
+    def is_given(self, value: Value) -> bool:
+        """Return whether all loops have a value."""
+
+    @abstractmethod
+    def place_of(self, value: Value) -> Value | None:
+        """Return the memory that has a value wherever a loop needs it."""
+
+    @abstractmethod
+    def new_place(self, value: Value) -> Value:
+        """Return a slot for a value."""
+
+    @abstractmethod
+    def is_cheap(self, made: Operation) -> bool:
+        """Return whether an operation is performed again rather than its result stored."""
+
+    def run(self) -> None:
+        """Complete the loops."""
+        for loop in self.loops:
+            self.loop = loop
+            own, front, values = loop.defined(), LoopWriter(), dict[Value, Value]()
+            for operation in list(loop.regions[0].walk()):
+                for number, value in enumerate(operation.operands):
+                    if value not in own:
+                        operation.operands[number] = self.here(value, values, front)
+            loop.regions[0].operations[:0] = front.operations
+        for value, place in self.stored.items():
+            store = Operation(_access(place, "store"), [place, value], effect=Effect.WRITE)
+            _insert_after(self.home[value].regions[0], value, store)
+
+    def here(self, value: Value, values: dict[Value, Value], front: LoopWriter) -> Value:
+        """Return a value of another loop in the one that begins with `front`."""
+        if value in values or self.is_given(value):
+            return values.get(value, value)
+        place = self.place_of(value)
+        if place is None and self.cost(value) <= _MOST_AGAIN:
+            made = value.owner
+            assert isinstance(made, Operation)
+            again = [self.here(each, values, front) for each in self.operands[made]]
+            front.operations.append(clone(made, values))
+            front.operations[-1].operands = again
+            return values[value]
+        if place is None:
+            place = self.stored[value] = self.new_place(value)
+        kept = front.operation(_access(place, "load"), [place], (value.type,), effect=Effect.READ)
+        kept.result.name = value.name
+        values[value] = kept.result
+        return kept.result
+
+    def cost(self, value: Value) -> int:
+        """Return how many operations it takes to compute a value again."""
+        if self.is_given(value):
+            return 0
+        made = value.owner
+        if not isinstance(made, Operation) or len(made.results) != 1 or made.regions:
+            return _FAR
+        if self.place_of(value) is not None or not self.is_cheap(made):
+            return _FAR
+        return 1 + sum(map(self.cost, self.operands[made]))
+
+
+def _access(place: Value, what: str) -> str:
+    """Return the name of an access of a cell, a slot, or a slot of lanes."""
+    assert isinstance(place.owner, Operation)
+    return f"{place.owner.name.removesuffix('.slot')}.{what}"
+
+
+def _insert_after(region: Region, value: Value, store: Operation) -> None:
+    """Insert an operation after the one that gives a value."""
+    for number, operation in enumerate(region.operations):
+        if value in operation.results:
+            region.operations.insert(number + 1, store)
+            return
+        for inner in operation.regions:
+            _insert_after(inner, value, store)
 
 
 HANDLERS = {

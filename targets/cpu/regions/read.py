@@ -27,6 +27,7 @@ from targets.cpu.regions.row_regions import (
     hoist_shared_loads,
     narrow_bounds,
     replace_rows,
+    version_nonnegative_starts,
 )
 from targets.cpu.regions.rows import axes_of_rows
 
@@ -37,7 +38,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     """Return the typed function of a kernel, and the region that runs for a block or an element."""
     is_of_elements, is_debug = spec.traits.uses_grid_only, spec.options.debug
     if spec.traits.syncs_grid:
-        from targets.cpu.regions.grid_barriers import refuse_chains
+        from targets.cpu.regions.block_kernels import refuse_chains
 
         refuse_chains(spec.unit)
     kinds = argument_types(spec.unit, spec.kinds)
@@ -110,7 +111,6 @@ def _write_rows(function: Function, axes: str) -> None:
         replace_rows(body, in_halves)
     replace_rows(body, partial(in_parts, known=known))
     if has_loops:
-        from targets.cpu.regions.block_kernels import version_nonnegative_starts
         from targets.cpu.regions.lanes.rows import in_strips
 
         replace_rows(body, in_strips)

@@ -97,9 +97,9 @@ def _is_in_register(operation: Operation) -> bool:
         return False
     place = operation.operands[0].owner
     assert isinstance(place, Operation)
-    from targets.cpu.regions.lanes.choice import IN_REGISTERS
+    from targets.cpu.regions.lanes.values import IN_REGISTERS
 
-    return bool(place.attributes["lanes"] <= IN_REGISTERS)
+    return bool(place.attributes["threads"] <= IN_REGISTERS)
 
 
 def _is_choice(operation: Operation) -> bool:

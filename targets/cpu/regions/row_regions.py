@@ -19,8 +19,16 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import OPERATORS, both_of, operands_of, operator_of
+from kerneldsl.ir.overflow import overflowing_values
+from kerneldsl.ir.ranges import Interval, ranges_of_region
+from kerneldsl.ir.recognize import (
+    OPERATORS,
+    both_of,
+    constant_number,
+    indices_of,
+    operands_of,
+    operator_of,
+)
 from kerneldsl.ir.rewriter import (
     clone,
     clone_region,
@@ -46,6 +54,7 @@ __all__ = [
     "narrow_bounds",
     "replace_rows",
     "row_with_body",
+    "version_nonnegative_starts",
 ]
 
 #: Operations without effects that take little time.
@@ -361,3 +370,61 @@ def _parts(condition: Value, truth: bool) -> Iterator[_Layer]:
     inner = list(_parts(values.get(second, second), True))
     inner[0].operations[:0] = copied
     yield from inner
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+
+# Version loops on a nonnegative start, where their counter indexes arrays.
+#
+# An index below 0 counts from the end of its axis, which takes three or four instructions at each
+# access. A counter that goes up is not negative if its loop does not start below 0 ::
+#
+# for k in range(starts[i], starts[i + 1]): total += values[k]
+#
+# runs with ``values[k]`` without that test if ``starts[i] >= 0``. Other indices may then not be
+# negative, too, such as the sum of the counter and the index of a row in the loop. Innermost loops
+# alone have two versions, so that code grows by little.
+
+
+def version_nonnegative_starts(region: Region) -> None:
+    """Write two versions of such loops, in place."""
+    replace_operations(region, lambda each: _versions(each) if _is_innermost(each) else None)
+
+
+def _is_innermost(operation: Operation) -> bool:
+    return operation.name == "for" and not any(
+        each.name in ("for", "while", "threads")
+        for inner in operation.regions
+        for each in inner.walk()
+    )
+
+
+def _versions(loop: Operation) -> list[Operation]:
+    start, _, step, *_ = loop.operands
+    if not start.type.signed or (constant_number(step) or 0) <= 0:
+        return [loop]
+    upward = clone(loop, {})
+    given = {start: (0, int(start.type.maxval))}
+    region = Region((), [upward])
+    overflowing = overflowing_values(region)
+    known = ranges_of_region(region, overflowing=overflowing, given=given)
+    if not sum(_mark(each, known) for each in upward.walk()):
+        return [loop]
+    out: list[Operation] = []
+    make = LoopWriter(out)
+    test = make.numba(operator.ge, make.cast(start), make.constant(0))
+    results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
+    regions = [Region.of([each], *each.results) for each in (upward, loop)]
+    return [*out, Operation("if", [test], (), None, regions).take_results(results)]
+
+
+def _mark(access: Operation, known: Mapping[Value, Interval]) -> bool:
+    """Mark indices of an access by their intervals; return whether that changes a mark."""
+    marks = access.attributes.get("nonnegative")
+    if marks is None or access.name not in ("array.load", "array.store"):
+        return False
+    pairs = zip(marks, indices_of(access), strict=False)
+    found = tuple(is_marked or known.get(value, (-1, -1))[0] >= 0 for is_marked, value in pairs)
+    access.attributes["nonnegative"] = found
+    return bool(found != marks)

@@ -207,7 +207,7 @@ class CpuExecutable(Executable):
         """Call `run`, which runs the entry over all blocks, until they have come to their end.
 
         What a block keeps meanwhile is in its part of one piece of memory. It begins with the state
-        from which the block goes on (:mod:`targets.cpu.regions.grid_barriers`).
+        from which the block goes on (:mod:`targets.cpu.regions.block_kernels`).
 
         - raises `OutOfMemoryError`: there is no memory for what the blocks keep.
         - raises `BarrierDivergenceError`: some blocks wait, and others have ended or wait

@@ -30,6 +30,7 @@ __all__ = [
     "BadObjectError",
     "CannotLinkError",
     "check_object",
+    "function_of",
     "link",
     "sections_of",
     "undefined_symbols",
@@ -177,7 +178,8 @@ _PRIVATE, _ANONYMOUS = 2, 0x20
 _PAGE = 4096
 #: Larger files are left to LLVM.
 _MOST_BYTES = 1 << 28
-_LIBRARIES = (None, "libm.so.6")
+#: The library of C's mathematics.
+_C_MATH = "libm.so.6"
 
 
 class CannotLinkError(Exception):
@@ -342,7 +344,7 @@ class _Linking:
 
     def _outside(self, symbol: Symbol) -> int:
         name = symbol.name.decode()
-        found = self._given.get(name) or _function_of_c(name)
+        found = self._given.get(name) or function_of(name, None, _C_MATH)
         if not found:
             raise CannotLinkError(f"the process has no {name!r}")
         return found
@@ -386,9 +388,12 @@ def _c() -> Any:
 
 
 @functools.cache
-def _function_of_c(name: str) -> int:
-    """Return the address of a function of this process or of C's mathematics; 0 for none."""
-    for library in _LIBRARIES:
+def function_of(name: str, *libraries: str | None) -> int:
+    """Return the address of what one of some libraries has by a name; 0 for none.
+
+    The first that has it counts. ``None`` is this process.
+    """
+    for library in libraries:
         try:
             function = getattr(ctypes.CDLL(library), name)
         except (OSError, AttributeError):

@@ -53,7 +53,7 @@ from targets.cpu.runtime.native_tables import (
     address_of,
     table,
 )
-from targets.cpu.runtime.process_code import ProcessCode
+from targets.cpu.runtime.objects import ProcessCode
 
 __all__ = [
     "HANDLERS_CODE",
@@ -83,16 +83,8 @@ _FAULTS = (
     else {}
 )
 _old: dict[int, Any] = {}
-
-
-def _compile() -> bytes:
-    from targets.cpu.runtime.signal_handlers import compile_handlers
-
-    return compile_handlers()
-
-
 #: Machine code of the handlers.
-HANDLERS_CODE = ProcessCode(INSTALL_HANDLERS, _compile)
+HANDLERS_CODE = ProcessCode(INSTALL_HANDLERS, "signal_handlers", "compile_handlers")
 
 
 def current_launch() -> int:

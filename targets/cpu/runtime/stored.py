@@ -16,8 +16,15 @@ from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.runtime.artifact import Compiled, CpuArtifact, RowAxis
 from targets.cpu.runtime.linking import undefined_symbols
 from targets.cpu.runtime.native_tables import RUNNER
-from targets.cpu.runtime.objects import IS_SUPPORTED, is_of_system, load_object
-from targets.cpu.runtime.process_code import POOL_CODE, RUNNER_CODE, VERSION, runner_symbols
+from targets.cpu.runtime.objects import (
+    IS_SUPPORTED,
+    POOL_CODE,
+    RUNNER_CODE,
+    VERSION,
+    is_of_system,
+    load_object,
+    runner_symbols,
+)
 from targets.cpu.runtime.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]

@@ -39,7 +39,7 @@ from typing import Any
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import VARIABLES, choice
-from targets.cpu.runtime.process_code import forget_threads, pool_address
+from targets.cpu.runtime.objects import IS_SUPPORTED, forget_threads, pool_address
 from targets.cpu.runtime.processors import runnable_threads, startable_threads
 from targets.cpu.runtime.signals import is_main_thread, set_current_launch
 
@@ -189,7 +189,7 @@ def thread_count() -> int:
 
     It does not compile the target's own pool.
     """
-    is_own = _is_own_supported() and choice("KERNELDSL_THREADING_LAYER") in ("", "native")
+    is_own = IS_SUPPORTED and choice("KERNELDSL_THREADING_LAYER") in ("", "native")
     if _process.layer is None and is_own:
         return _runnable_count()
     return threading_layer().thread_count
@@ -249,7 +249,7 @@ def _too_few_threads(name: str, count: int, started: int) -> TargetUnavailableEr
 
 
 def _load_own(count: int) -> ThreadingLayer:
-    if not _is_own_supported():
+    if not IS_SUPPORTED:
         raise OSError("it is there on Linux alone")
     address = pool_address(count)
     return ThreadingLayer(
@@ -259,12 +259,6 @@ def _load_own(count: int) -> ThreadingLayer:
         parallel_for=_PARALLEL_FOR(address),
         parallel_for_address=address,
     )
-
-
-def _is_own_supported() -> bool:
-    from targets.cpu.runtime.objects import IS_SUPPORTED
-
-    return IS_SUPPORTED
 
 
 def asked_threads() -> int | None:

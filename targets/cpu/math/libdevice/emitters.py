@@ -6,8 +6,9 @@ are those of the operations as written, and ``fadd_rn`` is never part of another
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from llvmlite import ir
@@ -26,13 +27,16 @@ __all__ = [
     "bits_of_half",
     "c_function",
     "compiled",
+    "double_of_words",
     "half_of_bits",
     "intrinsic",
-    "of_one",
-    "of_two",
     "operation",
+    "same_bits",
     "widened",
+    "word_of_double",
 ]
+
+_I64 = ir.IntType(64)
 
 
 def compiled(function: Callable[..., Any]) -> Emitter:
@@ -45,24 +49,6 @@ def widened(function: Callable[..., Any]) -> Emitter:
     return partial(_call_compiled, function, True)
 
 
-def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a Python function that calls what Numba knows as a function of one number."""
-
-    def of(x: Any) -> Any:
-        return function(x)
-
-    return of
-
-
-def of_two(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """Return a Python function that calls what Numba knows as a function of two numbers."""
-
-    def of(x: Any, y: Any) -> Any:
-        return function(x, y)
-
-    return of
-
-
 def intrinsic(name: str) -> Emitter:
     """Return what writes a call of an intrinsic of the language."""
     return partial(_call_intrinsic, name)
@@ -70,6 +56,8 @@ def intrinsic(name: str) -> Emitter:
 
 def _call_compiled(function: Callable[..., Any], is_wide: bool, call: Call) -> ir.Value:
     context, builder, declared = call.context, call.builder, call.signature
+    if not isinstance(function, FunctionType):
+        function = _of_numba(function, len(call.args))
     widen = _wide if is_wide else _own
     given = tuple(widen(kind) for kind in declared.args)
     signature = widen(declared.return_type)(*given)
@@ -79,6 +67,18 @@ def _call_compiled(function: Callable[..., Any], is_wide: bool, call: Call) -> i
     made = context.compile_subroutine(builder, function, signature, flags=kernel_flags())
     value = context.call_internal(builder, made.fndesc, signature, args)
     return context.cast(builder, value, signature.return_type, declared.return_type)
+
+
+def _of_numba(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """Return a Python function that calls what Numba knows as a function of so many numbers."""
+
+    def of_one(x: Any) -> Any:
+        return function(x)
+
+    def of_two(x: Any, y: Any) -> Any:
+        return function(x, y)
+
+    return of_one if count == 1 else of_two
 
 
 def _own(kind: Any) -> Any:
@@ -120,31 +120,44 @@ def half_of_bits(call: Call) -> ir.Value:
     return call.context.cast(call.builder, value, half, call.signature.return_type)
 
 
+def same_bits(call: Call) -> ir.Value:
+    """Write the conversion to a number of other type with the same bits."""
+    return _bits_as(call, call.signature.args[0], call.args[0], call.signature.return_type)
+
+
 def _bits_as(call: Call, given: Any, value: ir.Value, wanted: Any) -> ir.Value:
     return scalars.EMITTERS["bitcast"](
         Call(call.context, call.builder, wanted(given), (value,), {})
     )
 
 
+def word_of_double(shift: int, call: Call) -> ir.Value:
+    """Write the 32 bits of a float64 from a bit on."""
+    bits = call.builder.bitcast(call.args[0], _I64)
+    return call.builder.trunc(call.builder.lshr(bits, _I64(shift)), ir.IntType(32))
+
+
+def double_of_words(call: Call) -> ir.Value:
+    """Write the float64 of two halves, the upper one first."""
+    high, low = (call.builder.zext(each, _I64) for each in call.args)
+    bits = call.builder.or_(call.builder.shl(high, _I64(32)), low)
+    return call.builder.bitcast(bits, ir.DoubleType())
+
+
 # -- functions that meanings call ------------------------------------------------------------------
 
 
-def operation(
-    name: str, emitter: Emitter, static: Mapping[str, Any] | None = None
-) -> Callable[..., Any]:
-    """Make the function that generated code calls.
-
-    The intrinsic's typing rule types the calls, which share the constant parameters `static`.
-    """
-    rule, constants = typing_rule(find_intrinsic(name)), static or {}
+def operation(name: str, emitter: Emitter) -> Callable[..., Any]:
+    """Make the function that generated code calls; the intrinsic's typing rule types the calls."""
+    rule = typing_rule(find_intrinsic(name))
 
     @extending.intrinsic
     def call(typingctx: Any, *args: Any) -> Any:
-        typed = rule(args, constants)
+        typed = rule(args, {})
 
         def generate(context: Any, builder: Any, packed: Any, values: Any) -> Any:
             members = tuple(cgutils.unpack_tuple(builder, values[0], len(typed.args)))
-            return emitter(Call(context, builder, typed, members, constants))
+            return emitter(Call(context, builder, typed, members, {}))
 
         return typed.return_type(types.StarArgTuple(typed.args)), generate
 

@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba.extending import register_jitable
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
-from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from targets.cpu.math.libdevice import functions
 from targets.cpu.math.libdevice.emitters import (
     bits_of_half,
     compiled,
+    double_of_words,
     half_of_bits,
     intrinsic,
-    of_one,
-    of_two,
-    operation,
+    same_bits,
     widened,
+    word_of_double,
 )
 
 __all__ = ["MEANINGS"]
@@ -52,25 +52,13 @@ _ROUNDINGS: dict[str, Callable[[Any], Any]] = {
 
 def to_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]:
     """Return the conversion of a float to an integer."""
-    kind = numpy_dtype(target).type
-    limits = np.iinfo(kind)
-    low, high, above = int(limits.min), int(limits.max), float(limits.max) + 1.0
-    if float(limits.max) != limits.max:
-        above = float(limits.max)  # it is the next power of two itself
-    is_long = "float64" in (source, target) or limits.bits == 64
-    nan_bits = 1 << (limits.bits - 1)
-    of_nan = 0 if not is_long else (nan_bits if low == 0 else low)
-    rounded, least = _ROUNDINGS[direction], float(low)
+    kind, rounded = numpy_dtype(target).type, _ROUNDINGS[direction]
+    bits = np.iinfo(kind).bits
+    is_long = source == "float64" or bits == 64
+    of_nan = kind(1) << kind(bits - 1) if is_long else kind(0)
 
     def convert(x: Any) -> Any:
-        if math.isnan(x):
-            return kind(of_nan)
-        whole = rounded(x)
-        if whole >= above:
-            return kind(high)
-        if whole <= least:
-            return kind(low)
-        return kind(whole)
+        return of_nan if math.isnan(x) else kind(rounded(x))
 
     return convert
 
@@ -95,124 +83,41 @@ def _is_above(source: Any) -> Callable[[Any, Any], Any]:
     return whole
 
 
+#: What numbers are rounded towards.
+_LIMITS = {"rd": -math.inf, "ru": math.inf, "rz": 0.0}
+
+
 def to_float(direction: str, source_name: str, target_name: str) -> Callable[[Any], Any]:
     """Return the conversion of an integer, or of a wider float, to a float."""
     source, target = (numpy_dtype(each).type for each in (source_name, target_name))
-    compare = register_jitable(_is_above(source))
-    below, above = target(-math.inf), target(math.inf)
-    zero = target(0)
-
-    def nearest(x: Any) -> Any:
-        return target(x)
-
-    def down(x: Any) -> Any:
-        made = target(x)
-        return np.nextafter(made, below) if compare(made, x) > 0 else made
-
-    def up(x: Any) -> Any:
-        made = target(x)
-        return np.nextafter(made, above) if compare(made, x) < 0 else made
-
-    def toward_zero(x: Any) -> Any:
-        made = target(x)
-        order = compare(made, x)
-        if (made > zero and order > 0) or (made < zero and order < 0):
-            return np.nextafter(made, zero)
-        return made
-
-    return {"rn": nearest, "rd": down, "ru": up, "rz": toward_zero}[direction]
-
-
-def bits_as(dtype: str) -> Callable[[Any], Any]:
-    """Return the conversion that keeps the bits."""
-    cast = operation("bitcast", scalars.EMITTERS["bitcast"], {"dtype": dtype})
+    if direction == "rn":
+        return target
+    compare, limit = register_jitable(_is_above(source)), target(_LIMITS[direction])
 
     def convert(x: Any) -> Any:
-        return cast(x)
+        made = target(x)
+        order = compare(made, x)
+        if (order > 0 and made > limit) or (order < 0 and made < limit):
+            return np.nextafter(made, limit)
+        return made
 
     return convert
 
 
-_to_long = operation("bitcast", scalars.EMITTERS["bitcast"], {"dtype": "int64"})
-_to_double = operation("bitcast", scalars.EMITTERS["bitcast"], {"dtype": "float64"})
-
-
-def low_word(x: Any) -> Any:
-    return np.int32(_to_long(x))
-
-
-def high_word(x: Any) -> Any:
-    return np.int32(_to_long(x) >> 32)
-
-
-def halves(high: Any, low: Any) -> Any:
-    """Return the float64 with the bits of two halves."""
-    return _to_double((np.int64(high) << 32) | (np.int64(low) & 0xFFFFFFFF))
-
-
-# -- operations on integers -----------------------------------------------------------------------
-
-
-def magnitude(x: Any) -> Any:
-    """Return the absolute value; of the least number itself."""
-    return -x if x < 0 else x
-
-
-def smaller(x: Any, y: Any) -> Any:
-    return x if x < y else y
-
-
-def larger(x: Any, y: Any) -> Any:
-    return x if x > y else y
-
-
-def product_of_24_bits(x: Any, y: Any) -> Any:
-    """Return the lower 32 bits of the product of two signed numbers of 24 bits."""
-    return np.int32(((np.int64(x) << 40) >> 40) * ((np.int64(y) << 40) >> 40))
-
-
-def product_of_24_unsigned_bits(x: Any, y: Any) -> Any:
-    """Return the lower 32 bits of the product of two numbers of 24 bits."""
-    return np.uint32((np.int64(x) & 0xFFFFFF) * (np.int64(y) & 0xFFFFFF))
-
-
-def average(x: Any, y: Any) -> Any:
-    """Return the mean, rounded down."""
-    return (np.int64(x) + np.int64(y)) >> 1
-
-
-def average_rounded_up(x: Any, y: Any) -> Any:
-    """Return the mean, rounded up."""
-    return (np.int64(x) + np.int64(y) + 1) >> 1
-
-
-def sum_of_difference(x: Any, y: Any, z: Any) -> Any:
-    """Return |x - y| + z, which wraps around."""
-    return np.uint32(abs(np.int64(x) - np.int64(y)) + np.int64(z))
-
-
 _OF_MATH = (
-    "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp2 expm1 fabs lgamma log log10 "
-    "log1p log2 sin sinh sqrt tan tanh"
+    "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh erf erfc exp exp2 expm1 fabs "
+    "fmod hypot lgamma log log10 log1p log2 pow sin sinh sqrt tan tanh"
 )
-#: Functions of one number that Numba has for both precisions.
+#: Functions that Numba has for both precisions.
 _COMMON: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in _OF_MATH.split()},
     "ceil": np.ceil,
     "floor": np.floor,
     "trunc": np.trunc,
     "nearbyint": np.rint,
+    "nextafter": np.nextafter,
     "rint": np.rint,
     "tgamma": math.gamma,
-}
-#: The same of two numbers.
-_COMMON_OF_TWO: dict[str, Callable[..., Any]] = {
-    "atan2": math.atan2,
-    "copysign": math.copysign,
-    "fmod": math.fmod,
-    "hypot": math.hypot,
-    "nextafter": np.nextafter,
-    "pow": math.pow,
 }
 #: Functions of float64, which serve float32 too.
 _DOUBLE: dict[str, Callable[..., Any]] = {
@@ -223,17 +128,17 @@ _DOUBLE: dict[str, Callable[..., Any]] = {
     "erfcx": functions.erfcx,
     "erfinv": functions.erfinv,
     "exp10": lambda x: math.pow(10.0, x),
-    "j0": of_one(functions.j0),
-    "j1": of_one(functions.j1),
-    "y0": of_one(functions.y0),
-    "y1": of_one(functions.y1),
+    "j0": functions.j0,
+    "j1": functions.j1,
+    "y0": functions.y0,
+    "y1": functions.y1,
     "jn": functions.jn,
     "yn": functions.yn,
     "logb": functions.logb,
     "normcdf": functions.normcdf,
     "normcdfinv": functions.normcdfinv,
     "rcbrt": lambda x: 1.0 / math.cbrt(x),
-    "round": of_one(functions.round_away),
+    "round": functions.round_away,
     "rsqrt": lambda x: 1.0 / math.sqrt(x),
     "sinpi": lambda x: functions.sincospi(x)[0],
     "sincos": lambda x: (math.sin(x), math.cos(x)),
@@ -241,26 +146,25 @@ _DOUBLE: dict[str, Callable[..., Any]] = {
     "fdim": functions.fdim,
     "fmax": functions.larger,
     "fmin": functions.smaller,
-    "remainder": of_two(functions.remainder),
+    "remainder": functions.remainder,
     "remquo": functions.remquo,
     "rhypot": lambda a, b: functions.inverse_hypotenuse(a, b, 0.0, 0.0),
     "norm3d": lambda a, b, c: functions.hypotenuse(a, b, c, 0.0),
     "rnorm3d": lambda a, b, c: functions.inverse_hypotenuse(a, b, c, 0.0),
     "norm4d": functions.hypotenuse,
     "rnorm4d": functions.inverse_hypotenuse,
-    "ldexp": of_two(math.ldexp),
-    "scalbn": of_two(math.ldexp),
+    "ldexp": math.ldexp,
+    "scalbn": math.ldexp,
     "powi": functions.power_of_integer,
     "frexp": functions.fraction_and_exponent,
-    "modf": of_one(math.modf),
+    "modf": math.modf,
 }
 
 
 def _of_both() -> dict[str, Emitter]:
     found: dict[str, Emitter] = {}
-    for names, make in ((_COMMON, of_one), (_COMMON_OF_TWO, of_two)):
-        for name, function in names.items():
-            found[name] = found[f"{name}f"] = compiled(make(function))
+    for name, function in _COMMON.items():
+        found[name] = found[f"{name}f"] = compiled(function)
     for name, function in _DOUBLE.items():
         found[name] = compiled(function)
         found[f"{name}f"] = widened(function)
@@ -271,16 +175,11 @@ def _of_both() -> dict[str, Emitter]:
 _SINGLE: dict[str, Emitter] = {
     "saturatef": widened(functions.saturate),
     "frsqrt_rn": widened(_DOUBLE["rsqrt"]),
-    "fast_sinf": compiled(of_one(math.sin)),
-    "fast_cosf": compiled(of_one(math.cos)),
-    "fast_tanf": compiled(of_one(math.tan)),
-    "fast_tanhf": compiled(of_one(math.tanh)),
-    "fast_expf": compiled(of_one(math.exp)),
+    **{
+        f"fast_{name}f": compiled(getattr(math, name))
+        for name in ("sin", "cos", "tan", "tanh", "exp", "log", "log2", "log10", "pow")
+    },
     "fast_exp10f": widened(_DOUBLE["exp10"]),
-    "fast_logf": compiled(of_one(math.log)),
-    "fast_log2f": compiled(of_one(math.log2)),
-    "fast_log10f": compiled(of_one(math.log10)),
-    "fast_powf": compiled(of_two(math.pow)),
     "fast_fdividef": compiled(lambda x, y: x / y),
     "fast_sincosf": compiled(_DOUBLE["sincos"]),
     "sincosf": compiled(_DOUBLE["sincos"]),
@@ -289,14 +188,24 @@ _INTEGERS: dict[str, Emitter] = {
     **{name: intrinsic(name) for name in ("brev", "clz", "ffs", "popc", "mulhi", "byte_perm")},
     **{f"{name}ll": intrinsic(name) for name in ("brev", "clz", "ffs", "popc")},
     **{name: intrinsic("mulhi") for name in ("umulhi", "mul64hi", "umul64hi")},
-    **{name: compiled(magnitude) for name in ("abs", "llabs")},
-    **{name: compiled(smaller) for name in ("min", "umin", "llmin", "ullmin")},
-    **{name: compiled(larger) for name in ("max", "umax", "llmax", "ullmax")},
-    **{name: compiled(average) for name in ("hadd", "uhadd")},
-    **{name: compiled(average_rounded_up) for name in ("rhadd", "urhadd")},
-    **{name: compiled(sum_of_difference) for name in ("sad", "usad")},
-    "mul24": compiled(product_of_24_bits),
-    "umul24": compiled(product_of_24_unsigned_bits),
+    **{name: compiled(lambda x: -x if x < 0 else x) for name in ("abs", "llabs")},
+    **{f"{kind}min": compiled(lambda x, y: x if x < y else y) for kind in ("", "u", "ll", "ull")},
+    **{f"{kind}max": compiled(lambda x, y: x if x > y else y) for kind in ("", "u", "ll", "ull")},
+    # Means, rounded down and up, and |x - y| + z, which wraps around.
+    **{name: compiled(lambda x, y: (np.int64(x) + np.int64(y)) >> 1) for name in ("hadd", "uhadd")},
+    **{
+        name: compiled(lambda x, y: (np.int64(x) + np.int64(y) + 1) >> 1)
+        for name in ("rhadd", "urhadd")
+    },
+    **{
+        name: compiled(lambda x, y, z: np.uint32(abs(np.int64(x) - np.int64(y)) + np.int64(z)))
+        for name in ("sad", "usad")
+    },
+    # The lower 32 bits of a product of two numbers of 24 bits.
+    "mul24": compiled(
+        lambda x, y: np.int32(((np.int64(x) << 40) >> 40) * ((np.int64(y) << 40) >> 40))
+    ),
+    "umul24": compiled(lambda x, y: np.uint32((np.int64(x) & 0xFFFFFF) * (np.int64(y) & 0xFFFFFF))),
 }
 _PARTS: dict[str, Emitter] = {
     **{name: compiled(lambda x: abs(x) < math.inf) for name in ("finitef", "isfinited")},
@@ -304,15 +213,11 @@ _PARTS: dict[str, Emitter] = {
     **{name: compiled(lambda x: x != x) for name in ("isnanf", "isnand")},  # noqa: PLR0124
     **{name: compiled(lambda x: math.copysign(1.0, x) < 0) for name in ("signbitf", "signbitd")},
     **{f"ilogb{end}": widened(functions.exponent) for end in ("", "f")},
-    "float_as_int": compiled(bits_as("int32")),
-    "float_as_uint": compiled(bits_as("uint32")),
-    "int_as_float": compiled(bits_as("float32")),
-    "uint_as_float": compiled(bits_as("float32")),
-    "longlong_as_double": compiled(bits_as("float64")),
-    "double_as_longlong": compiled(bits_as("int64")),
-    "double2loint": compiled(low_word),
-    "double2hiint": compiled(high_word),
-    "hiloint2double": compiled(halves),
+    **dict.fromkeys(("float_as_int", "float_as_uint", "int_as_float", "uint_as_float"), same_bits),
+    **dict.fromkeys(("longlong_as_double", "double_as_longlong"), same_bits),
+    "double2loint": partial(word_of_double, 0),
+    "double2hiint": partial(word_of_double, 32),
+    "hiloint2double": double_of_words,
     "float2half_rn": bits_of_half,
     "half2float": half_of_bits,
 }
@@ -347,7 +252,7 @@ def _nearest() -> dict[str, Emitter]:
         "sub": compiled(lambda x, y: x - y),
         "mul": compiled(lambda x, y: x * y),
         "div": compiled(lambda x, y: x / y),
-        "sqrt": compiled(of_one(math.sqrt)),
+        "sqrt": compiled(math.sqrt),
     }
     return {
         **{f"{p}{name}_rn": emit for name, emit in of_precision.items() for p in "fd"},

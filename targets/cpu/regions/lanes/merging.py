@@ -25,19 +25,13 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import (
-    constant_number,
-    indices_of,
-    is_shared_array,
-    operands_of,
-    operator_of,
-)
+from kerneldsl.ir.recognize import constant_number, indices_of, is_shared_array
 from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.codegen.storage import may_share, root_of
-from targets.cpu.regions.lanes.choice import STRIP
+from targets.cpu.regions.index_forms import Form, IndexForms
 from targets.cpu.regions.lanes.slots import low_bits_only
-from targets.cpu.regions.lanes.values import SUMS, LaneValues, of_first_thread
+from targets.cpu.regions.lanes.values import STRIP
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_parts import as_a_whole
 
@@ -48,9 +42,9 @@ _PLAIN = frozenset({"array.load", "array.store", "slot.load", "slot.store"})
 
 class _Access(NamedTuple):
     array: Value
-    indices: list[Value]
+    #: Forms of its indices by the index of the thread.
+    indices: list[Form | None]
     is_write: bool
-    values: LaneValues
 
 
 def merge_rows(
@@ -144,9 +138,7 @@ def _order(
     before, after = (_accesses(each) for each in (first, second))
     if before is None or after is None:
         return None
-    inside = first.defined() | second.defined()
-    signs: list[int] = []
-    distances: list[Value] = []
+    distances: list[Form] = []
     for one in before:
         for other in after:
             is_read = not (one.is_write or other.is_write)
@@ -154,18 +146,18 @@ def _order(
                 continue
             if one.array is not other.array or not is_shared_array(one.array):
                 return None
-            distance = _distance(one, other, inside, out)
+            distance = _distance(one, other)
             if distance is None:
                 return None
-            signs.append(_guess(distance))
-            if constant_number(distance) is None:
-                distances.append(distance)
+            distances.append(distance)
+    # The signs are guessed: what they would be, were all variables 1.
+    signs = [each.constant + sum(each.terms.values()) for each in distances]
     is_descending = all(sign >= 0 for sign in signs)
     if not is_descending and any(sign > 0 for sign in signs):
         return None
     relation = operator.ge if is_descending else operator.le
-    zero = out.constant(0)
-    return is_descending, [out.numba(relation, each, zero) for each in distances]
+    zero, unknown = out.constant(0), (each for each in distances if each.terms)
+    return is_descending, [out.numba(relation, each.write(out), zero) for each in unknown]
 
 
 def _accesses(row: Operation) -> list[_Access] | None:
@@ -173,56 +165,25 @@ def _accesses(row: Operation) -> list[_Access] | None:
 
     It is ``None`` if an index may count from the end, or an array is a part of another.
     """
-    values = LaneValues(row)
+    (region,) = row.regions
+    forms = IndexForms(region.arguments[0], row.defined(), {})
     found = []
-    for each in row.regions[0].walk():
+    for each in region.walk():
         if each.name in ("array.load", "array.store"):
             array = each.operands[0]
             if not all(each.attributes["nonnegative"]) or root_of(array) is not array:
                 return None
-            is_write = each.name == "array.store"
-            found.append(_Access(array, indices_of(each), is_write, values))
+            indices = [forms.form(index) for index in indices_of(each)]
+            found.append(_Access(array, indices, each.name == "array.store"))
     return found
 
 
-def _distance(one: _Access, other: _Access, inside: set[Value], out: LoopWriter) -> Value | None:
+def _distance(one: _Access, other: _Access) -> Form | None:
     """Return the distance of a thread from another one that accesses the same element."""
     for mine, yours in zip(one.indices, other.indices, strict=True):
-        if one.values.stride(mine) == other.values.stride(yours) == 1:
-            attempt = LoopWriter()
-            first = of_first_thread(mine, one.values, attempt)
-            second = of_first_thread(yours, other.values, attempt)
-            found = _difference(second, first, attempt)
-            if inside.isdisjoint(value for each in attempt.operations for value in each.operands):
-                out.operations += attempt.operations
-                return found
+        if mine is not None and yours is not None and mine.factor == yours.factor == 1:
+            return yours.plus(mine, -1)
     return None
-
-
-def _difference(one: Value, other: Value, out: LoopWriter) -> Value:
-    numbers = constant_number(one), constant_number(other)
-    if one is other:
-        return out.constant(0)
-    if numbers[0] is not None and numbers[1] is not None:
-        return out.constant(numbers[0] - numbers[1])
-    return out.numba(operator.sub, one, other)
-
-
-def _guess(value: Value) -> int:
-    """Return what a sum would be, were all its variables 1: a guess of its sign."""
-    number = constant_number(value)
-    if number is not None:
-        return number
-    made = value.owner
-    if isinstance(made, Operation):
-        function, operands = operator_of(made), operands_of(made)
-        if function in SUMS and len(operands) == 2:
-            return _guess(operands[0]) + SUMS[function] * _guess(operands[1])
-        if function is operator.mul:
-            return _guess(operands[0]) * _guess(operands[1])
-        if function is operator.neg:
-            return -_guess(operands[0])
-    return 1
 
 
 class _Strips:
@@ -233,7 +194,7 @@ class _Strips:
         self.places: dict[Value, Value] = {}
         self.slots: list[Operation] = []
         for place, kind in own.items():
-            made = Operation("lane.slot", [], (kind,), {"lanes": STRIP}, effect=Effect.ALLOCATE)
+            made = Operation("lane.slot", [], (kind,), {"threads": STRIP}, effect=Effect.ALLOCATE)
             made.result.name = place.name.replace("_slot", "_lanes")
             self.slots.append(made)
             self.places[place] = made.result

@@ -19,12 +19,11 @@ from numba import types
 from kerneldsl.ir.operations import CONTROL, Effect, Operation, Region, Value, given_to, handed_on
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operator_of
-from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions import memory
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.lanes.choice import IN_REGISTERS
-from targets.cpu.regions.lanes.values import LaneValues
+from targets.cpu.regions.lanes.values import IN_REGISTERS, LaneValues
 from targets.cpu.regions.loop_writer import LoopWriter
+from targets.cpu.regions.memory import Crossing
 
 __all__ = ["HANDLERS", "LaneSlots", "NotStrippedError", "RowReads", "low_bits_only", "needs_thread"]
 
@@ -74,7 +73,7 @@ class LaneSlots:
     def make(self, kind: Any, name: str) -> Value:
         if not isinstance(kind, types.Number | types.Boolean):
             raise NotStrippedError(str(kind))
-        made = Operation("lane.slot", [], (kind,), {"lanes": self.lanes}, effect=Effect.ALLOCATE)
+        made = Operation("lane.slot", [], (kind,), {"threads": self.lanes}, effect=Effect.ALLOCATE)
         made.result.name = f"{name}_lanes"
         self.declared.append(made)
         return made.result
@@ -144,16 +143,9 @@ def _is_narrow(value: Value) -> bool:
 _I8 = ir.IntType(8)
 
 
-def _slot(emitter: CpuEmitter, operation: Operation) -> None:
-    if operation.result in emitter.values:
-        return
-    kind = emitter.context.get_data_type(operation.result.type)
-    emitter.set(operation, emitter.reserve(kind, operation.attributes["lanes"]))
-
-
 def _count(slot: Value) -> int:
     assert isinstance(slot.owner, Operation)
-    count: int = slot.owner.attributes["lanes"]
+    count: int = slot.owner.attributes["threads"]
     return count
 
 
@@ -201,7 +193,7 @@ def _thread(emitter: CpuEmitter, operation: Operation) -> None:
 
 
 HANDLERS = {
-    "lane.slot": _slot,
+    "lane.slot": memory.slot,
     "lane.load": memory.load,
     "lane.store": memory.store,
     "lane.any": _any,
@@ -221,44 +213,40 @@ _CHEAP_OPERATORS = {
     *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne),
 }
 _CHEAP = frozenset({"const", "cast", "array.size", "array.extent", "array.part", "tuple.make"})
-_MOST_AGAIN = 6
-_FAR = 99
 #: Operations that get the index of the lane as their last operand, and how many they have then.
 _WITH_LANE = {"lane.load": 2, "lane.store": 3}
 
 
-class RowReads:
+class RowReads(Crossing):
     """Completes the rows of a strip that begins at a thread."""
 
     def __init__(
         self, rows: list[Operation], slots: LaneSlots, lane_values: LaneValues, start: Value
     ) -> None:
-        self.rows, self.slots, self.start = rows, slots, start
+        super().__init__(rows)
+        self.slots, self.start = slots, start
         #: The index of the thread in the row as it was.
         self.thread = lane_values.lane
-        #: The row that defines a value.
-        self.home = {
-            value: row for row in rows for each in row.regions[0].walk() for value in each.results
-        }
-        #: What operations read before rows had separate values.
-        self.operands = {each: list(each.operands) for row in rows for each in row.walk()}
-        self.stored: dict[Value, Value] = {}
         accesses = [each for row in rows for each in row.walk()]
         #: Slots of the block that the strip only reads.
         self.read_only = {each.operands[0] for each in accesses if each.name == "slot.load"}
         self.read_only -= {each.operands[0] for each in accesses if each.name == "slot.store"}
 
-    def run(self, operations: list[Operation]) -> None:
-        """Complete the rows among some operations."""
-        for row in self.rows:
-            self.complete(row)
+    def complete(self, operations: list[Operation]) -> None:
+        """Complete the rows among some operations.
+
+        Accesses of slots get the index of the lane as their last operand.
+        """
+        for row in self.loops:
+            if any(map(needs_thread, row.regions[0].operations)):
+                thread = Operation("lane.thread", [self.thread], effect=Effect.WRITE)
+                row.regions[0].operations.insert(0, thread)
+        self.run()
         self.verify(operations)
-        for value, place in self.stored.items():
-            region = self.home[value].regions[0]
-            number = next(n for n, each in enumerate(region.operations) if value in each.results)
-            store = LoopWriter()
-            store.store(place, value, region.arguments[0])
-            region.operations[number + 1 : number + 1] = store.operations
+        for row in self.loops:
+            for each in row.walk():
+                if len(each.operands) < _WITH_LANE.get(each.name, 0):
+                    each.operands += row.regions[0].arguments
 
     def verify(self, operations: list[Operation]) -> None:
         """Refuse a strip in which what runs once needs a value of a lane."""
@@ -269,77 +257,30 @@ class RowReads:
                 for region in operation.regions:
                     self.verify(region.operations)
 
-    def complete(self, row: Operation) -> None:
-        """Bring the values of others into a row."""
-        (region,) = row.regions
-        (lane,) = region.arguments
-        own = row.defined()
-        front = LoopWriter()
-        values: dict[Value, Value] = {}
-        for operation in list(region.walk()):
-            if len(operation.operands) < _WITH_LANE.get(operation.name, 0):
-                operation.operands.append(lane)
-            for number, value in enumerate(operation.operands):
-                if value not in own:
-                    operation.operands[number] = self.here(value, lane, values, front)
-        if any(map(needs_thread, region.operations)):
-            thread = self.here(self.thread, lane, values, front)
-            front.operation("lane.thread", [thread], effect=Effect.WRITE)
-        region.operations[:0] = front.operations
+    def is_given(self, value: Value) -> bool:
+        return not (value is self.thread or value in self.home or value in self.slots.place_of)
 
-    def here(
-        self, value: Value, lane: Value, values: dict[Value, Value], front: LoopWriter
-    ) -> Value:
-        """Return a value of another row in this one."""
-        found = values.get(value)
-        if found is not None:
-            return found
-        if value is self.thread:
-            found = front.numba(operator.add, self.start, lane)
-        else:
-            place = self.slots.place_of.get(value)
-            if place is None and value not in self.home:
-                return value
-            if place is None and self.cost(value) <= _MOST_AGAIN:
-                return self.again(value, lane, values, front)
-            found = front.load(place or self.place(value), lane, kind=value.type)
-        found.name = value.name
-        values[value] = found
-        return found
+    def place_of(self, value: Value) -> Value | None:
+        return self.slots.place_of.get(value)
 
-    def again(
-        self, value: Value, lane: Value, values: dict[Value, Value], front: LoopWriter
-    ) -> Value:
-        made = value.owner
-        assert isinstance(made, Operation)
-        copy = clone(made, values)
-        copy.operands = [self.here(each, lane, values, front) for each in self.operands[made]]
-        front.operations.append(copy)
-        return values[value]
-
-    def place(self, value: Value) -> Value:
-        home = self.home[value].regions[0]
-        if not any(value in each.results for each in home.operations):
+    def new_place(self, value: Value) -> Value:
+        if not any(value in each.results for each in self.home[value].regions[0].operations):
             raise NotStrippedError(str(value.type))
-        self.stored[value] = self.slots.give([value], "value")
-        return self.stored[value]
+        return self.slots.give([value], "value")
+
+    def is_cheap(self, made: Operation) -> bool:
+        if made.name == "slot.load" and made.operands[0] in self.read_only:
+            return self.slots.lanes > IN_REGISTERS
+        return made.name in _CHEAP or operator_of(made) in _CHEAP_OPERATORS
+
+    def here(self, value: Value, values: dict[Value, Value], front: LoopWriter) -> Value:
+        if value is self.thread and value not in values:
+            values[value] = front.numba(operator.add, self.start, *self.loop.regions[0].arguments)
+            values[value].name = value.name
+        return super().here(value, values, front)
 
     def cost(self, value: Value) -> int:
-        """Return how many operations it takes to compute a value again."""
-        if value is self.thread:
-            return 1
-        if value in self.slots.place_of:
-            return _FAR
-        if value not in self.home:
-            return 0
-        made = value.owner
-        if not isinstance(made, Operation) or len(made.results) != 1 or made.regions:
-            return _FAR
-        is_slot = made.name == "slot.load" and made.operands[0] in self.read_only
-        is_cheap = made.name in _CHEAP or operator_of(made) in _CHEAP_OPERATORS
-        if not is_cheap and not (is_slot and self.slots.lanes > IN_REGISTERS):
-            return _FAR
-        return 1 + sum(map(self.cost, self.operands[made]))
+        return 1 if value is self.thread else super().cost(value)
 
 
 def needs_thread(operation: Operation) -> bool:

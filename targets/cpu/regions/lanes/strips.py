@@ -28,10 +28,15 @@ from kerneldsl.ir.operations import (
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
-from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
 from targets.cpu.regions.lanes.masked import masked_loop, write_masked
 from targets.cpu.regions.lanes.slots import LaneSlots, RowReads
-from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
+from targets.cpu.regions.lanes.values import (
+    IN_REGISTERS,
+    Choice,
+    LaneValues,
+    loads_of_bounds,
+    of_first_thread,
+)
 from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["Strip"]
@@ -57,7 +62,7 @@ class Strip:
 
     def operations(self) -> list[Operation]:
         found = self.split(self.row.regions[0].operations[:-1])
-        RowReads(self.rows, self.slots, self.values, self.start).run(found)
+        RowReads(self.rows, self.slots, self.values, self.start).complete(found)
         return [*self.slots.declared, *found]
 
     def run_row(

@@ -28,6 +28,7 @@ from kerneldsl.lowering.loop_marks import repeat
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from kerneldsl.lowering.types import element_type
 from targets.cpu.codegen.levels import features_in_use
+from targets.cpu.codegen.vector_calls import most_words
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.elements import Elements, TileCode
 
@@ -310,7 +311,6 @@ class Unit(NamedTuple):
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 #: Floats that bfloat16 has.
 _EXACT_IN_BFLOAT = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
-_VNNI = ({"avx512vnni", "avx512vl"}, {"avxvnni", "avx2"})
 
 
 def unit_for(one: Any, two: Any, precision: str) -> Unit:
@@ -322,7 +322,7 @@ def unit_for(one: Any, two: Any, precision: str) -> Unit:
         return Unit("avx512bf16.dpbf16ps", 2, "bfloat16") if has_unit else Unit()
     if not set(kinds) <= {"int8", "uint8"}:
         return Unit()
-    has_vnni = any(each <= features for each in _VNNI)
+    has_vnni = most_words() > 0
     if has_vnni and kinds[1] == "int8":
         return Unit("avx512.vpdpbusd", 4, flips=kinds[0] == "int8")
     if has_vnni:

@@ -48,7 +48,7 @@ def test_a_loop_that_all_threads_run_moves_outside() -> None:
     first = lines.index(next(line for line in lines if line.startswith("%rest: int64 = for")))
     end = lines.index("}", first)
     assert lines[first + 1 : end] == [
-        "  %value_lanes: float32 = lane.slot[lanes=64]",
+        "  %value_lanes: float32 = lane.slot[threads=64]",
         "  row (%lane: int64) {",
         "    %x: int64 = numba.add %strip, %lane",
         "    %value: float32 = array.load %x.1, %x",
@@ -469,8 +469,8 @@ def test_a_short_row_is_one_strip() -> None:
             out[i] = total
 
     text = text_of(short, "float32[::1], float32[::1]", block=32)
-    assert "lane.slot[lanes=32]" in text
-    assert "lane.slot[lanes=64]" not in text
+    assert "lane.slot[threads=32]" in text
+    assert "lane.slot[threads=64]" not in text
 
 
 @kd.kernel

@@ -15,7 +15,7 @@ from kerneldsl.contract import Artifact, LaunchConfig
 from targets.cpu.codegen.levels import compiled_for, features_by_linux
 from targets.cpu.runtime.artifact import Compiled, CpuArtifact
 from targets.cpu.runtime.linking import IS_SUPPORTED, CannotLinkError, link, sections_of
-from targets.cpu.runtime.process_code import runner_symbols
+from targets.cpu.runtime.objects import runner_symbols
 from tests.support.arrays import assert_same_bits
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="needs Linux on x86-64")
