@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import sys
 import threading
-from typing import Any
 
 from kerneldsl.errors import (
     CompileError,
@@ -21,6 +20,7 @@ from kerneldsl.errors import (
     ToolMissingError,
 )
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import AsDict
 from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
 __all__ = ["ErrorEntry", "describe"]
@@ -36,7 +36,7 @@ _CATEGORY_OF_CLASS: tuple[tuple[type[KernelError], str], ...] = (
 
 
 @dataclass(frozen=True)
-class ErrorEntry:
+class ErrorEntry(AsDict):
     """An entry of the history of errors.
 
     Parameters
@@ -80,10 +80,6 @@ class ErrorEntry:
     thread: str
     count: int = 1
     was_swallowed: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary of plain values."""
-        return dict(self.__dict__)
 
 
 def describe(error: KernelError, was_swallowed: bool) -> ErrorEntry:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
@@ -20,6 +19,7 @@ from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.request import Request
 from kerneldsl.planner.candidates import extent_class
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import AsDict
 
 __all__ = ["TunedLaunch", "driver_class", "tuned_launch"]
 
@@ -27,7 +27,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class TunedLaunch:
+class TunedLaunch(AsDict):
     """Launches that share a tuned plan."""
 
     #: Module and qualified name of the kernel.
@@ -57,10 +57,6 @@ class TunedLaunch:
         if not all(type(extent) is int for extent in extents):
             raise TypeError("extents are ints")
         return cls(extents=extents, **texts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
 
     @property
     def in_class(self) -> TunedLaunch:

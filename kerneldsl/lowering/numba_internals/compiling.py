@@ -71,15 +71,11 @@ def set_common_flags(flags: Any) -> None:
     flags.auto_parallel = False
 
 
-def kernel_flags(*, lineinfo: bool = False, fastmath: frozenset[str] | bool = False) -> Flags:
-    """Return Numba's flags of a kernel.
-
-    `fastmath` are LLVM's floating-point flags if Numba adds them.
-    """
+def kernel_flags() -> Flags:
+    """Return Numba's flags of a helper that a kernel calls."""
     flags = Flags()
     set_common_flags(flags)
-    flags.dbg_directives_only = flags.debuginfo = lineinfo
-    flags.fastmath = fastmath if isinstance(fastmath, bool) else set(fastmath)
+    flags.dbg_directives_only = flags.debuginfo = False
     return flags
 
 

@@ -294,34 +294,30 @@ def _needs_naming(driver: Driver, stream: int) -> bool:
 def _foreign_caches(index: int) -> list[tuple[str, str]]:
     """Return what torch and CuPy keep for later on a device, and how to make them let go of it."""
     found = []
-    torch = imported("torch")
-    try:
-        if torch is not None and torch.cuda.is_initialized():
-            used, kept = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
-            if kept:
-                found.append(
-                    (
-                        f"torch has reserved {format_bytes(kept)}, of which "
-                        f"{format_bytes(used)} are in use",
-                        "torch.cuda.empty_cache() empties torch's cache",
-                    )
-                )
-    except (AttributeError, RuntimeError, ValueError) as error:
-        logger.debug("torch's memory could not be read: %s", error)
-    cupy = imported("cupy")
-    try:
-        if cupy is not None:
-            with cupy.cuda.Device(index):
-                pool = cupy.get_default_memory_pool()
-                used, kept = pool.used_bytes(), pool.total_bytes()
-            if kept:
-                found.append(
-                    (
-                        f"CuPy has reserved {format_bytes(kept)}, of which "
-                        f"{format_bytes(used)} are in use",
-                        "cupy.get_default_memory_pool().free_all_blocks() empties CuPy's cache",
-                    )
-                )
-    except (AttributeError, RuntimeError, ValueError) as error:
-        logger.debug("CuPy's memory could not be read: %s", error)
+    for module, name, read, remedy in (
+        ("torch", "torch", _kept_by_torch, "torch.cuda.empty_cache()"),
+        ("cupy", "CuPy", _kept_by_cupy, "cupy.get_default_memory_pool().free_all_blocks()"),
+    ):
+        library = imported(module)
+        try:
+            used, kept = (0, 0) if library is None else read(library, index)
+        except (AttributeError, RuntimeError, ValueError) as error:
+            logger.debug("%s's memory could not be read: %s", name, error)
+            continue
+        if kept:
+            reserved = f"{name} has reserved {format_bytes(kept)}, of which {format_bytes(used)}"
+            found.append((f"{reserved} are in use", f"{remedy} empties {name}'s cache"))
     return found
+
+
+def _kept_by_torch(torch: Any, index: int) -> tuple[int, int]:
+    """Return the bytes in use, and those that are reserved."""
+    if not torch.cuda.is_initialized():
+        return 0, 0
+    return torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
+
+
+def _kept_by_cupy(cupy: Any, index: int) -> tuple[int, int]:
+    with cupy.cuda.Device(index):
+        pool = cupy.get_default_memory_pool()
+        return pool.used_bytes(), pool.total_bytes()

@@ -149,10 +149,8 @@ def test_the_commands_show_export_and_merge(package: Any, another: Any, tmp_path
     assert json.loads(run("show", "--json", "--device", "no such device")) == {"launches": []}
     name = json.loads(run("show", "--json"))["launches"][0]["metadata"]["launch"]["kernel"]
     missed = " ".join(run("show", "--kernel", "scael").split())
-    assert (
-        f"holds 'scael' (--kernel). There are records of, the nearest name first: {name}." in missed
-    )
-    assert "holds 'no such device' (--device). There are" in run("show", "-d", "no such device")
+    assert f"for --kernel 'scael'. There are records of, the nearest name first: {name}." in missed
+    assert "for --device 'no such device'. There are" in run("show", "-d", "no such device")
     assert "Nothing was tuned." not in missed
     file = tmp_path / "all.json"
     assert "2 launches written" in run("export", str(file))
