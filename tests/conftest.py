@@ -38,6 +38,10 @@ gc.set_threshold(50_000, 20, 100)
 # Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
 os.environ.setdefault("KERNELDSL_CACHE", "off")
 
+# Where a service runs the tests, these would color what commands write, or set its width.
+for _name in ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS"):
+    os.environ.pop(_name, None)
+
 # A shell has what it starts with ``&`` ignore interrupts, and so would all processes of the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
