@@ -60,14 +60,17 @@ def test_later_launches_take_the_fastest_member(timed_by: Any):
 _COMPARE = Session.compare
 
 
-def test_the_fastest_plans_are_compared_in_turns(timed_by: Any, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("slowest", [100.0, 200.0], ids=["quiet", "busy"])
+def test_the_fastest_plans_are_compared_in_turns(
+    timed_by: Any, monkeypatch: pytest.MonkeyPatch, slowest: float
+):
     alone = {(32, 1): 100.0, (64, 1): 102.0, (32, 2): 104.0, (64, 2): 110.0}
     turns: list[int] = []
 
     def in_turns(watch: Stopwatch, launches: Any, median_ns: float) -> dict[int, Measured]:
         assert median_ns == 100.0
         turns.extend(launches)
-        return {n: Measured(100.0 - n, 0.0, 200.0, 21) for n in launches}
+        return {n: Measured(slowest - n, 0.0, 200.0, 21) for n in launches}
 
     timed_by(lambda plan: alone[dict(plan.parameters)["block"], dict(plan.parameters)["tile"]])
     monkeypatch.setattr(Session, "compare", _COMPARE)
