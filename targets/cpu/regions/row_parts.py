@@ -10,27 +10,30 @@ parts of the row have a version for each way.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import indices_of, operands_of, operator_of
-from kerneldsl.ir.rewriter import clone, clone_region, if_then
+from kerneldsl.ir.recognize import constant_number, indices_of, operands_of, operator_of
+from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import row_with_body
+from targets.cpu.regions.row_regions import replace_rows, row_with_body
 
 __all__ = ["as_a_whole", "in_parts"]
 
 #: A longer body is not worth compiling twice.
 _MOST_OPERATIONS = 250
+#: Iterations from which parts of a row with bounds that are variables are worth their tests.
+_LONG = 128
 _INDEXED = ("array.load", "array.store", "array.part", "packed.load")
 #: What ``min`` and ``max`` of the index and a limit are the index for.
 _RELATIONS = {min: operator.le, max: operator.ge}
@@ -44,15 +47,15 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     ) > _MOST_OPERATIONS:
         return [row]
     inside = row.defined()
-    *before, last = region.operations[:-1] or region.operations
+    last = region.operations[:-1][-1:]
     proof = _Proof(region, IndexForms(region.arguments[0], inside, known))
     proof.find()
     if proof.changes:
         out: list[Operation] = []
         inner = proof.version(out)
-        return [*out, *_parts(row, inner, region, proof.bounds)]
-    if _is_choice(last):
-        return _by_last_branch(row, before, last, IndexForms(region.arguments[0], inside, known))
+        return [*out, *_parts(row_with_body(row, inner), row, proof.bounds)]
+    if last and _is_choice(last[0]):
+        return _by_branch(row, last[0], IndexForms(region.arguments[0], inside, known)) or [row]
     return [row]
 
 
@@ -70,24 +73,48 @@ def as_a_whole(
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row, *after]
     forms = IndexForms(region.arguments[0], row.defined(), known)
+    is_split = not after and not _is_short(row)
+    choices = [each for each in region.operations if _chooses_accesses(each)]
+    if is_split and len(operations) << len(choices) <= _MOST_OPERATIONS:
+        for each in choices:
+            if found := _by_branch(row, each, forms):
+                parts = Region((), found)
+                replace_rows(parts, partial(as_a_whole, known=known))
+                return parts.operations
+    choice = choices[0] if len(choices) == 1 else None
+    none = forms.bounds_of(choice.operands[0], truth=False) if choice is not None else None
     proof = _Proof(region, forms, takes_guards=True)
     proof.find()
     if not proof.changes:
         return [row, *after]
     out: list[Operation] = []
-    make = LoopWriter(out)
     inner = proof.version(out)
-    low, high = row.operands
-    lows, highs = proof.bounds.write_limits(make)
-    tests = proof.bounds.write_assumptions(make) + proof.bounds.write_conditions(make)
-    tests += [make.numba(operator.le, each, low) for each in lows]
-    tests += [make.numba(operator.le, high, each) for each in highs]
     careful, plain = row_with_body(row, region), row_with_body(row, inner)
     if proof.plain:
         # Elements at clamped indices would be gathered, which takes longer than to load each.
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
-    copies = [clone(each, {}) for each in after]
-    out.append(if_then(make.all(tests), [plain, *copies], [careful, *after]))
+    if is_split:
+        return [*out, *_parts(plain, careful, proof.bounds)]
+    rest = [careful, *after]
+    if after and choice is not None and none is not None:
+        rest = _if_all_within(none, [_on_way(row, choice, 1), *_copies(after)], rest)
+    return [*out, *_if_all_within(proof.bounds, [plain, *_copies(after)], rest)]
+
+
+def _copies(operations: Iterable[Operation]) -> list[Operation]:
+    return [clone(each, {}) for each in operations]
+
+
+def _if_all_within(bounds: Bounds, rows: list[Operation], rest: list[Operation]) -> list[Operation]:
+    """Return what runs rows if all of the first one is within bounds, and else the rest."""
+    out: list[Operation] = []
+    make = LoopWriter(out)
+    low, high = rows[0].operands
+    lows, highs = bounds.write_limits(make)
+    tests = bounds.write_assumptions(make) + bounds.write_conditions(make)
+    tests += [make.numba(operator.le, each, low) for each in lows]
+    tests += [make.numba(operator.le, high, each) for each in highs]
+    out.append(if_then(make.all(tests), rows, rest))
     return out
 
 
@@ -112,48 +139,69 @@ def _is_choice(operation: Operation) -> bool:
     )
 
 
-def _with_body(row: Operation, operations: list[Operation]) -> Operation:
-    """Return a row like another one that runs a copy of other operations."""
-    whole = Region((), operations)
-    whole.arguments = row.regions[0].arguments
-    copied = clone_region(whole, {})
-    simplify(copied)
-    return row_with_body(row, copied)
+def _is_short(row: Operation) -> bool:
+    """Return whether a row has few iterations, a number that is known when it is compiled."""
+    low, high = map(constant_number, row.operands)
+    return low is not None and high is not None and high - low < _LONG
 
 
-def _by_last_branch(
-    row: Operation, before: list[Operation], last: Operation, forms: IndexForms
-) -> list[Operation]:
-    """Return a row in parts that take one way each at its last branch.
+def _chooses_accesses(operation: Operation) -> bool:
+    """Return whether elements are read or written on one way of a branch alone."""
+    return (
+        operation.name == "if"
+        and not any(region.is_left for region in operation.regions)
+        and any(each.name in _INDEXED for region in operation.regions for each in region.walk())
+    )
 
-    Without this, vectors would store under masks, element by element.
+
+def _on_way(row: Operation, branch: Operation, number: int) -> Operation:
+    """Return a copy of a row that takes one way of a branch in it."""
+    (region,) = row.regions
+    copy = Region((types.int64,))
+    copy.arguments[0].name = region.arguments[0].name
+    values: dict[Value, Value] = {region.arguments[0]: copy.arguments[0]}
+    for each in region.operations:
+        if each is not branch:
+            copy.operations.append(clone(each, values))
+            continue
+        chosen = branch.regions[number]
+        copy.operations += [clone(inner, values) for inner in chosen.operations[:-1]]
+        for result, value in zip(branch.results, chosen.yielded, strict=True):
+            values[result] = values.get(value, value)
+    simplify(copy)
+    return row_with_body(row, copy)
+
+
+def _by_branch(row: Operation, branch: Operation, forms: IndexForms) -> list[Operation] | None:
+    """Return a row in parts that take one way each at a branch; ``None`` if that is no bound.
+
+    Without this, vectors would load and store under masks, element by element.
     """
     for number in (0, 1):
-        bounds = forms.bounds_of(last.operands[0], truth=not number)
+        bounds = forms.bounds_of(branch.operands[0], truth=not number)
         if bounds is None:
             continue
-        inner, outer = (
-            _with_body(row, [*before, *last.regions[each].operations]).regions[0]
-            for each in (number, 1 - number)
-        )
+        inner, outer = (_on_way(row, branch, each) for each in (number, 1 - number))
         assumed, bounds.assumed = bounds.assumed, []
-        parts = _parts(row, inner, outer, bounds)
+        parts = _parts(inner, outer, bounds)
         if not assumed:
             return parts
         bounds.assumed = assumed
         out: list[Operation] = []
         make = LoopWriter(out)
         test = make.all(bounds.write_assumptions(make))
-        out.append(if_then(test, parts, [_with_body(row, row.regions[0].operations)]))
+        careful = clone(row, {})
+        careful.attributes["rare"] = True
+        out.append(if_then(test, parts, [careful]))
         return out
-    return [row]
+    return None
 
 
-def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list[Operation]:
-    """Return a row that runs one body within bounds, and another one at its ends."""
+def _parts(inner: Operation, outer: Operation, bounds: Bounds) -> list[Operation]:
+    """Return a row that is one row within bounds, and another one at its ends."""
     out: list[Operation] = []
     make = LoopWriter(out)
-    low, high = row.operands
+    low, high = inner.operands
     begin, end = bounds.write_within(make, low, high)
     # An empty middle if it is not known that indices are within the axis.
     begin = make.smaller(begin, high)
@@ -162,14 +210,18 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     if tests:
         test = make.all(tests)
         begin, end = make.select(test, begin, high), make.select(test, end, high)
-    out.append(row_with_body(row, inner, (begin, end)))
+    out.append(row_with_body(inner, inner.regions[0], (begin, end)))
     # Both ends are one loop in the code.
     sides = Region((types.int64,))
     ends: list[Operation] = []
     side = LoopWriter(ends)
     is_left = side.numba(operator.eq, sides.arguments[0], side.constant(0))
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
-    sides.operations = [*ends, row_with_body(row, outer, (first, last)), Operation("yield", [])]
+    sides.operations = [
+        *ends,
+        row_with_body(outer, outer.regions[0], (first, last)),
+        Operation("yield", []),
+    ]
     numbers = [make.constant(each) for each in (0, 2, 1)]
     out.append(Operation("for", numbers, (), {"sides": 2}, [sides]))
     return out
@@ -207,7 +259,7 @@ class _Proof:
 
     def proves(self, bounds: Bounds | None) -> bool:
         """Record what must hold, if the ends of a row, or the row as a whole, can prove it."""
-        if bounds is None:
+        if bounds is None or _is_one_index(bounds):
             return False
         self.bounds.add(bounds)
         return True
@@ -225,8 +277,6 @@ class _Proof:
             if is_index and not self.is_varying(operation, number):
                 continue
             found = self.forms.bounds_of(condition, truth=not number, is_enough=True)
-            if found is not None and _is_one_index(found):
-                found = None
             if self.proves(found):
                 self.take(operation, number)
                 return

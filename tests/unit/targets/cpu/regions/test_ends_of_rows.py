@@ -232,6 +232,81 @@ def test_branches_of_parts_of_a_row(name: str) -> None:
             np.testing.assert_array_equal(other, np.where(is_met, 2, 2 + 2 * u))
 
 
+BETWEEN_BARRIERS = """
+def between(u, m, out, other):
+    j, i = kd.blockIdx.x, kd.threadIdx.x
+    n = kd.blockDim.x
+    kept = kd.shared.array(0, f64)
+    kept[i] = u[j, i]
+    value = -1.0
+    for k in range(3):
+        kd.syncthreads()
+        if {test}:
+            value = kept[i] + k
+            other[j, i] += value
+        kd.syncthreads()
+        kept[i] += 1
+    out[j, i] = value
+"""
+
+
+@pytest.mark.parametrize("name", full_beyond(BRANCHES, [*BRANCHES][1::2]))
+def test_branches_of_parts_of_a_block(name: str) -> None:
+    text = BETWEEN_BARRIERS.format(test=BRANCHES[name])
+    kernel = kd.kernel(written_function("between", text, {"kd": kd, "f64": np.float64}, __name__))
+    test = compile(BRANCHES[name], "test", "eval")
+    for blocks, n in ((3, 96), (2, 128), (1, 300)):
+        ends = [2**63 - 1, -(2**63), 2**62, -(2**62) - 5]
+        for m in (-1, 0, 1, 4, n // 4, n - 3, n - 1, n, n + 1, *ends):
+            u = np.random.default_rng(n).integers(-99, 99, (blocks, n)).astype(np.float64)
+            out, other = np.full(u.shape, np.nan), np.ones(u.shape)
+            with kd.use("cpu"):
+                kernel[blocks, n, None, 8 * n](u, m, out, other)
+            names = {"m": np.int64(m), "n": np.int64(n)}
+            with np.errstate(over="ignore"):
+                places = [(np.int64(j), np.int64(i)) for j in range(blocks) for i in range(n)]
+                met = [eval(test, {}, {**names, "j": j, "i": i}) for j, i in places]  # noqa: S307
+            is_met = np.reshape(np.array(met, bool), u.shape)
+            np.testing.assert_array_equal(out, np.where(is_met, u + 4, -1))
+            np.testing.assert_array_equal(other, np.where(is_met, 3 * u + 7, 1))
+
+
+@kd.kernel
+def smoothed(u: Any, out: Any, *, count: Any, rounds: Any) -> None:
+    """Read both neighbours in shared memory, and what is outside of the block in memory."""
+    i, t = kd.grid(1), kd.threadIdx.x
+    kept = kd.shared.array(count, f32)
+    kept[t] = u[i] if i < u.size else f32(0)
+    for _ in range(rounds):
+        kd.syncthreads()
+        near = kept[t - 1] if t > 0 else f32(7)
+        far = kept[t + 1] if t + 1 < count else f32(5)
+        kd.syncthreads()
+        kept[t] = near + f32(2) * far
+        if t == 0:
+            kept[t] += f32(1)
+    if i < out.size:
+        out[i] = kept[t]
+
+
+@pytest.mark.parametrize("count", [32, 128, 256])
+def test_neighbours_in_a_block(count: int) -> None:
+    for size in (1, count - 1, count, 2 * count + 5):
+        u = np.random.default_rng(size).integers(-9, 9, size).astype(f32)
+        out = np.full(size, np.nan, f32)
+        blocks = -(-size // count)
+        with kd.use("cpu"):
+            smoothed[blocks, count](u, out, count=count, rounds=3)
+        kept = np.zeros((blocks, count), f32)
+        kept.flat[:size] = u
+        for _ in range(3):
+            ends = np.pad(kept, ((0, 0), (1, 1)))
+            ends[:, 0], ends[:, -1] = 7, 5
+            kept = ends[:, :-2] + 2 * ends[:, 2:]
+            kept[:, 0] += 1
+        np.testing.assert_array_equal(out, kept.ravel()[:size])
+
+
 @kd.kernel
 def quarters(u: Any, out: Any, *, count: Any) -> None:
     """Store four elements at once, and what is left over one by one."""

@@ -145,9 +145,10 @@ def test_a_guard_of_a_warp_bounds_threads() -> None:
     assert re.search(r"const\[32\]", text)
     assert re.search(r"const\[64\]", text)
     assert "floordiv" not in text
-    whole, careful = rows_of(text)[:2]
-    assert "if " not in whole.split("}")[0]
-    assert "if " in careful.split("}")[0]
+    middle, ends = rows_of(text)[:2]
+    assert "array.load" in middle.split("}")[0]
+    assert "array.load" not in ends.split("}")[0]
+    assert "if " not in middle.split("}")[0] + ends.split("}")[0]
     x, out = np.arange(300, dtype=f32), np.zeros(384, f32)
     first_warp[3, 128](x, out)
     places = np.arange(384)
