@@ -19,6 +19,7 @@ from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.symbolic.element_kernels import ElementKernel
 from kerneldsl.symbolic.expressions import ExpressionKernel, check_sympy
 from kerneldsl.symbolic.frontend.readings import Reading, Store
+from kerneldsl.symbolic.frontend.values import negated
 from kerneldsl.symbolic.printing import Printer, needs_floats
 from kerneldsl.symbolic.sources import FreshNames, value_lines
 from kerneldsl.utilities.tracebacks import shorten_errors
@@ -254,7 +255,7 @@ class _Text:
                 is_else = (
                     depth == same
                     and len(open_path) > same
-                    and path[depth] == sympy.Not(open_path[same])
+                    and path[depth] == negated(open_path[same])
                 )
                 margin = "    " * (depth + 1)
                 yield f"{margin}else:" if is_else else f"{margin}if {self._condition(path[depth])}:"
@@ -308,7 +309,7 @@ class _Text:
             symbols = store.value.free_symbols
             read = {self._reading.loads[s][0] for s in symbols if s in self._reading.loads}
             for earlier in stores[:n]:
-                apart = any(sympy.Not(c) in store.path for c in earlier.path)
+                apart = any(negated(c) in store.path for c in earlier.path)
                 if earlier.array in read and earlier.path != store.path and not apart:
                     raise UnsupportedConstructError(
                         f"{earlier.array} is read after it may have been written",

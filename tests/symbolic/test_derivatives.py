@@ -388,3 +388,61 @@ def test_other_refusals():
     made = kd.from_expression(u[i] + u[i - 1], boundary="wrap")
     with pytest.raises(ArgumentError, match=r"u is read at u\[i - 1\], u\[i\]"):
         kd.derivative(made, "u")
+
+
+@kd.kernel
+def returns_from_two_branches(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    if v > 0:
+        if v > 1:
+            out[i] = v * 3.0
+            return
+        v = v * 5.0
+    out[i] = v * v
+
+
+@kd.kernel
+def stores_unless_it_returned(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    if v > 0:
+        if v > 1:
+            return
+    elif v < -2:
+        if v < -4:
+            out[i] = 7 * v
+        if not v > -3:
+            return
+    out[i] = v * v
+    if not v > -1:
+        out[i] = v * v * v
+
+
+@kd.kernel
+def returns_in_a_loop(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    for _ in range(3):
+        if v > 1:
+            if v > 2:
+                out[i] = v
+                return
+            v = v * 1.5
+        v = v + 0.25
+    out[i] = v * v
+
+
+@pytest.mark.parametrize(
+    "kernel", [returns_from_two_branches, stores_unless_it_returned, returns_in_a_loop]
+)
+def test_returns_in_branches_of_branches(kernel):
+    x = np.array([-5.1, -3.5, -2.5, -1.5, -0.5, 0.4, 0.8, 1.2, 1.7, 3.0, math.nan])
+    untouched, step = -99.0, 1e-6
+    found, above, below = np.full((3, x.size), untouched)
+    with kd.use("cpu"):
+        kd.derivative(kernel, "x").forall(x.size)(x, found)
+        kernel.forall(x.size)(x + step, above)
+        kernel.forall(x.size)(x - step, below)
+    expected = np.where(above == untouched, untouched, (above - below) / (2 * step))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -15,7 +15,7 @@ import sympy
 from kerneldsl.frontend.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.symbolic.frontend.readings import Array, Reading, Shape, Store
-from kerneldsl.symbolic.frontend.values import ValueReader, either, first_line
+from kerneldsl.symbolic.frontend.values import ValueReader, either, first_line, negated
 
 __all__ = ["one_of", "read_unit"]
 
@@ -118,7 +118,7 @@ class _Frame(ValueReader):
         first_path = self.block(body, (*path, test))
         first = self._variables, self._memory
         self._variables, self._memory = dict(before[0]), dict(before[1])
-        second_path = self.block(orelse, (*path, sympy.Not(test)))
+        second_path = self.block(orelse, (*path, negated(test)))
         if first_path is None:
             return second_path
         if second_path is None:
@@ -138,7 +138,12 @@ class _Frame(ValueReader):
                 for m in (first[1], second[1])
             )
             self._memory[key] = either(test, chosen, other)
-        return path
+        left = [
+            sympy.And(condition, negated(sympy.And(*after[len(path) + 1 :])))
+            for condition, after in ((test, first_path), (negated(test), second_path))
+            if len(after) > len(path) + 1
+        ]
+        return (*path, negated(sympy.Or(*left))) if left else path
 
     def _refuse_load(self, what: str, *, limit: str, remedy: str) -> Any:
         return self.refuse(self._unit.tree, what, limit=limit, remedy=remedy)

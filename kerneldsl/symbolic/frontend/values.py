@@ -15,7 +15,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.symbolic.frontend.readings import OPERATORS, Array, Reading, Shape, constant
 from kerneldsl.symbolic.printing import CALLS, is_condition
 
-__all__ = ["ValueReader", "either", "first_line"]
+__all__ = ["ValueReader", "either", "first_line", "negated"]
 
 _OTHERS = {
     "math.sqrt": sympy.sqrt,
@@ -162,7 +162,7 @@ class ValueReader:
                 word = sympy.And if isinstance(op, ast.And) else sympy.Or
                 return word(*map(self._condition, values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return sympy.Not(self._condition(operand))
+                return negated(self._condition(operand))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 sides = [self._number(each) for each in (left, *comparators)]
                 return sympy.And(
@@ -275,6 +275,15 @@ def either(test: Any, chosen: Any, other: Any) -> Any:
     if is_condition(chosen) and is_condition(other):
         return sympy.ITE(test, chosen, other)
     return sympy.Piecewise((chosen, test), (other, True))
+
+
+def negated(condition: Any) -> Any:
+    """Return the negation of a condition, which a NaN meets if it does not meet the condition.
+
+    SymPy makes ``x <= 0`` of the negation of ``x > 0``: these are real numbers.
+    """
+    is_relation = getattr(condition, "is_Relational", False)
+    return sympy.Not(condition, evaluate=not is_relation)
 
 
 def first_line(node: ast.AST) -> str:
