@@ -47,7 +47,8 @@ CAPTURABLE = (
     "functions, and tuples of functions"
 )
 _INT64 = np.iinfo(np.int64)
-#: Read in the place of an array that has been written, or made writable.
+#: Read in the place of an array that has been written, or made writable, and of a function that has
+#: other code.
 _WRITTEN = object()
 
 
@@ -192,7 +193,19 @@ def _is_same(value: Any, now: Any) -> bool:
 
 
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
-    """Describe a captured value, and watch its arrays from now on."""
+    """Describe a captured value, and watch its arrays from now on.
+
+    Of a Python function its code is watched, too: IPython's autoreload replaces the code of a
+    function that was edited, and keeps the function.
+    """
+    if type(value) is types.FunctionType:
+        code = value.__code__
+
+        def read_with_code() -> Any:
+            now = read()
+            return _WRITTEN if now is value and value.__code__ is not code else now
+
+        return Captured(name, path, value, read_with_code, read)
     held: FrozenArrays | WatchedArrays | None = None
     if is_constant(value):
         held = freeze(value) if _is_read_only(value) else WatchedArrays(value)

@@ -87,6 +87,9 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(executed, code)
         if found is not None:
             return FunctionSource(found, registered(code.co_filename, executed))
+    found = _find_moved(text, code)
+    if found is not None:
+        return FunctionSource(found, code.co_filename)
     is_installed = os.path.isfile(code.co_filename)
     shipped = None
     if not is_installed:
@@ -174,6 +177,22 @@ def _find_among(
                     )
                 found: ast.FunctionDef = node
                 return found
+    return None
+
+
+def _find_moved(text: str, code: types.CodeType) -> ast.FunctionDef | None:
+    """Return a function of a text that has the same code on another line.
+
+    IPython's autoreload compiles an edited function alone, as if it began on line 1.
+    """
+    for statement in () if is_lambda(code) else _parse(text, code.co_filename):
+        for node, _ in _functions(statement, ()):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if node.name == code.co_name:
+                moved = code.replace(co_firstlineno=first)
+                found = _find_among((statement,), text, moved)
+                if found is not None:
+                    return found
     return None
 
 

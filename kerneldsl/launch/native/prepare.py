@@ -294,6 +294,10 @@ def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
         guards = _reader_guards(each.source)
         if guards is None or same_value(each.value, guards[-1].value) is not each.value:
             return None
+        if type(each.value) is types.FunctionType:
+            if each.read() is not each.value:
+                return None
+            guards.append(Guard(GuardKind.ATTRIBUTE, each.value, "__code__", each.value.__code__))
         if isinstance(each.arrays, WatchedArrays):
             return None  # what is in them is compared in Python
         if each.arrays is not None:

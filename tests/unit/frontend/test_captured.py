@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import enum
+import importlib
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -318,3 +320,65 @@ def test_a_member_that_is_no_integer_is_itself_alone() -> None:
         measured[1, 1](out)
     assert out.tolist() == [1, 1, 1, 7]
     assert [is_constant(each) for each in (Access.READ, Colour.RED, unit)] == [True, True, False]
+
+
+def test_new_code_of_a_captured_function_is_seen(tmp_path, monkeypatch):
+    """IPython's autoreload compiles an edited function alone, and gives its code to the old one."""
+    path = tmp_path / "edited_functions.py"
+    text = (
+        "import kerneldsl as kd\n\n\ndef inner(v):\n    return v + 1\n\n\ndef outer(v):\n"
+        "    return 2 * inner(v)\n\n\n@kd.kernel\ndef kernel(x):\n    i = kd.grid(1)\n"
+        "    x[i] = outer(x[i])\n"
+    )
+    path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module(path.stem)
+
+    def result():
+        x = np.ones(3)
+        with kd.use("cpu"):
+            for _ in range(3):  # by Python, then by native code
+                x[:] = 1
+                module.kernel.forall(3)(x)
+        assert len(set(x.tolist())) == 1
+        return x[0]
+
+    def edit(name, old, new):
+        path.write_text(path.read_text().replace(old, new))
+        node = next(
+            each for each in ast.parse(path.read_text()).body if getattr(each, "name", "") == name
+        )
+        scope = {}
+        exec(compile(ast.unparse(node), str(path), "exec"), scope)
+        getattr(module, name).__code__ = scope[name].__code__
+
+    assert result() == 4
+    edit("inner", "v + 1", "v + 10")
+    assert result() == 22
+    edit("outer", "2 * inner", "3 * inner")
+    assert result() == 33
+    edit("inner", "v + 10", "v + 1")
+    assert result() == 6
+
+
+def test_functions_with_equal_code_differ_by_what_they_capture():
+    def shift(by):
+        def shifted(v):
+            return v + by
+
+        return shifted
+
+    chosen = shift(1)
+
+    @kd.kernel
+    def kernel(x):
+        i = kd.grid(1)
+        x[i] = chosen(x[i])
+
+    x = np.zeros(3)
+    with kd.use("cpu"):
+        for by in (1, 2, 3):
+            chosen = shift(by)
+            for _ in range(3):
+                kernel.forall(3)(x)
+    assert x.tolist() == [18.0] * 3

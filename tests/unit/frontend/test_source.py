@@ -108,7 +108,7 @@ def test_without_source_the_error_says_how_to_give_one() -> None:
 @pytest.mark.parametrize(
     "edited",
     [
-        "# a line above\ndef f(x):\n    x[0] = 1\n",
+        "# a line above\ndef f(x):\n    x[0] = 2\n",
         "def f(x):\n    x[0] = 2\n",
         "def g(x):\n    x[0] = 1\n",
         "def f(x, y):\n    x[0] = 1\n",
@@ -123,6 +123,16 @@ def test_an_edited_file_is_noticed(tmp_path: Path, edited: str) -> None:
     os.utime(path, (1, 1))
     with pytest.raises(SourceUnavailableError, match="has changed since it was imported"):
         make_unit(module.f)
+
+
+def test_a_function_that_is_on_another_line_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "moved.py"
+    path.write_text("def f(x):\n    x[0] = 1\n")
+    module = load(path)
+    path.write_text("def g(x):\n    x[0] = 1\n\ndef f(x):\n    x[0] = 1\n")
+    os.utime(path, (1, 1))
+    unit = make_unit(module.f)
+    assert (unit.name, unit.first_line) == ("f", 4)
 
 
 def test_text_read_before_the_edit_is_used(tmp_path: Path) -> None:
