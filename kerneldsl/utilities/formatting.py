@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsDict",
     "AsTable",
+    "ascii_identifier",
     "format_bytes",
     "format_count",
     "format_decimal_bytes",
@@ -172,3 +173,17 @@ class AsTable(Shown):
 
     def __repr__(self) -> str:
         return text_table(*self._table())
+
+
+def ascii_identifier(name: str) -> str:
+    """Return a Python name in the letters, digits and ``_`` of ASCII.
+
+    Examples
+    --------
+    >>> ascii_identifier("axpy"), ascii_identifier("<lambda>"), ascii_identifier("größe")
+    ('axpy', '_lambda_', 'gr_u00f6_u00dfe')
+    """
+    return "".join(
+        c if c.isascii() and c.isalnum() else "_" if c.isascii() else f"_u{ord(c):04x}"
+        for c in name
+    )

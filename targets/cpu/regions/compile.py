@@ -43,6 +43,7 @@ from kerneldsl.lowering.numba_internals.llvm_modules import (
     relax_floats,
     without_errors,
 )
+from kerneldsl.utilities.formatting import ascii_identifier
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
 from targets.cpu.codegen.storage import LocalScopes
@@ -150,8 +151,11 @@ _numbers = itertools.count()
 
 def _entry_name(spec: Specialization, library: Any) -> str:
     """Return the name of the entry; Numba's engine has all kernels, and needs different names."""
+    name = spec.unit.name
+    if not name.isascii():  # llvmlite writes modules in Latin-1
+        name = ascii_identifier(name)
     number = "" if library.is_object else f".{next(_numbers)}"
-    return f"{spec.unit.name}{number}{ENTRY_SUFFIX}"
+    return f"{name}{number}{ENTRY_SUFFIX}"
 
 
 def _loaded(spec: Specialization, library: Any, entry_name: str) -> Compiled:

@@ -25,6 +25,7 @@ from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 from kerneldsl.lowering.quotients import count_divisions, division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import ascii_identifier
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
@@ -98,14 +99,7 @@ def entry_identifier(name: str, taken: Collection[str] = ()) -> str:
     >>> entry_identifier("axpy"), entry_identifier("<lambda>"), entry_identifier("größe")
     ('axpy', '_lambda_', 'gr_u00f6_u00dfe')
     """
-    identifier = "".join(
-        c
-        if c.isascii() and (c.isalnum() or c == "_")
-        else "_"
-        if c.isascii()
-        else f"_u{ord(c):04x}"
-        for c in name
-    )
+    identifier = ascii_identifier(name)
     if identifier in _TAKEN or identifier in taken or not identifier.strip("_"):
         identifier += "_kernel"
     return identifier
