@@ -87,6 +87,12 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(executed, code)
         if found is not None:
             return FunctionSource(found, registered(code.co_filename, executed))
+    for number, cell in cells_with_magics(code.co_filename):
+        found = _find_in_text(cell, code) or _find_moved(cell, code)
+        if found is not None:
+            shown = f"<cell {number}>"
+            linecache.cache[shown] = (len(cell), None, cell.splitlines(keepends=True), shown)
+            return FunctionSource(found, shown)
     found = _find_moved(text, code)
     if found is not None:
         return FunctionSource(found, code.co_filename)
@@ -344,6 +350,24 @@ def texts_of_program(filename: str) -> Iterator[str]:
         text = _input_file()
         if text is not None:
             yield text
+
+
+def cells_with_magics(filename: str) -> Iterator[tuple[int, str]]:
+    """Find the texts below ``%%time`` and other magics in notebook cells, with the cells' numbers.
+
+    These magics compile a cell under another filename, and keep no text. The newest is first.
+    """
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if find_shell is None or not filename.startswith("<"):
+        return
+    history = getattr(find_shell(), "history_manager", None)
+    cells = list(enumerate(getattr(history, "input_hist_raw", ())))
+    for number, cell in reversed(cells):
+        text = cell
+        while text.startswith("%%"):
+            text = text.partition("\n")[2]
+        if text != cell:
+            yield number, text + "\n"
 
 
 def register_text(filename: str, text: str) -> str:

@@ -20,6 +20,7 @@ from kerneldsl.frontend import source as source_module
 from kerneldsl.frontend.function_text import lines_of_function
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.source import find_source
+from tests.support.shells import interactive_shell
 
 
 def run(text: str, filename: str = "<cell 1>", register: bool = True) -> dict[str, Any]:
@@ -274,3 +275,16 @@ def test_other_functions_of_a_file_are_not_parsed(monkeypatch: pytest.MonkeyPatc
     assert node.name == "find_source"
     assert len(parsed) == 1
     assert parsed[0].count("\ndef ") == 1
+
+
+@pytest.mark.parametrize("magic", ["%%time", "%%timeit -n1 -r1", "%%capture\n%%time", "%%prun -q"])
+def test_kernels_of_cells_that_are_timed(magic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = (
+        f"{magic}\n\n@kd.kernel\ndef timed(x):\n    i = kd.grid(1)\n    x[i] = {len(magic)}\n\n"
+        "with kd.use('cpu'):\n    timed.forall(3)(x)\n"
+    )
+    with interactive_shell() as shell:
+        monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+        shell.run_cell("import kerneldsl as kd; import numpy as np; x = np.zeros(3)").raise_error()
+        shell.run_cell(cell, store_history=True).raise_error()
+        assert shell.user_ns["x"].tolist() == [len(magic)] * 3
