@@ -85,6 +85,8 @@ def _sendable(value: Any) -> Any:
     """Return a value, or values by name; plain functions travel as source where need be."""
     if isinstance(value, dict):
         return {name: _sendable(each) for name, each in value.items()}
+    if type(value) is tuple:
+        return tuple(map(_sendable, value))
     if isinstance(value, FunctionType) and not _is_importable(value):
         return _Travelling(value)
     return value
@@ -197,12 +199,15 @@ def _names_in(code: CodeType) -> set[str]:
 
 def _portable(name: str, value: Any, function: FunctionType, is_device: bool) -> Any:
     """Return the value; of an object that cannot be pickled, the attributes that are constants."""
+    from kerneldsl.frontend.captured import holds_functions
     from kerneldsl.frontend.normalize import make_unit
     from kerneldsl.frontend.resolve import device_function, is_kernel
 
     if isinstance(value, (ModuleType, Intrinsic, IntrinsicGroup)):
         return value
     if isinstance(value, FunctionType) and device_function(value) is not None:
+        return _sendable(value)
+    if type(value) is tuple and holds_functions(value):
         return _sendable(value)
     if is_kernel(value) or device_function(value) is not None:
         return value

@@ -74,6 +74,24 @@ def test_local_ones_travel_as_source():
     assert round_trip(again).__qualname__ == local.__qualname__, "and it travels on"
 
 
+def test_tuples_of_functions_travel_as_source():
+    def double(v):
+        return 2 * v
+
+    steps = (lambda v: v + 1, (double, 3), plus)
+
+    @kd.kernel
+    def local(x):
+        i = kd.grid(1)
+        x[i] = steps[2](steps[0](x[i]) + steps[1][0](x[i]) * steps[1][1])
+
+    x, again = np.array([[1.0, 2.0]] * 2)
+    with kd.use("cpu"):
+        local.forall(2)(x)
+        round_trip(local).forall(2)(again)
+    assert again.tolist() == x.tolist() != [1.0, 2.0]
+
+
 def test_other_values_are_other_kernels():
     table = np.zeros(1)
     table.flags.writeable = False
