@@ -236,13 +236,13 @@ def _result(function: Callable[..., Any]) -> str:
     text = inspect.getdoc(function) or ""
     section = re.search(r"\nReturns\n-+\n((?:.*\n)+?)\n", text + "\n\n")
     lines = [each for each in (section[1].splitlines() if section else []) if each[:1].strip()]
-    if not lines:
+    if section is None or not lines:
         return "None"
     named = [_NAMED.match(each) for each in lines]
     if all(named):
         pairs = [(name, each[2]) for each in named if each for name in each[1].split(",")]
         types = ["int" if said == "int" else "array" for _, said in pairs]
-        optional = any("where `return" in each for each in lines)
+        optional = "\n    If `return_" in section[1]
         return "optional" if optional else f"tuple[{', '.join(types)}]"
     said = lines[0]
     if said.startswith("NumPy scalar"):

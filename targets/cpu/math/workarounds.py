@@ -29,12 +29,14 @@ import re
 import struct
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 
-from kerneldsl.lowering.float_conversions import FloatConversion
 from kerneldsl.lowering.numba_internals.llvm_modules import run_named_passes
+
+if TYPE_CHECKING:
+    from kerneldsl.lowering.float_conversions import FloatConversion
 
 __all__ = [
     "CONVERSIONS",

@@ -105,4 +105,4 @@ def test_an_index_of_what_a_call_returns_is_checked(way: int, array: str, index:
     x = np.arange(12.0)
     with pytest.raises(IndexError, match=re.escape(f"Index {index} is out of range")) as caught:
         read_what_calls_return[1, index + 1](x, np.zeros(1), way)
-    assert f" of {array}," in str(caught.value)
+    assert f" of {array} with extent " in str(caught.value)
