@@ -42,7 +42,7 @@ from targets.cpu.regions.row_regions import (
     replace_rows,
     version_nonnegative_starts,
 )
-from targets.cpu.regions.tiles import elements, folds, products
+from targets.cpu.regions.tiles import elements, folds, products, sorts
 from targets.cpu.regions.tiles.place import place_tiles
 from targets.cpu.runtime.native_tables import ALIGNMENT, FINISHED, LaunchWord
 
@@ -343,7 +343,7 @@ _HANDLERS = {
     **exchanges.HANDLERS,
     GRID_BARRIER: _sync,
     **memory.HANDLERS,
-    "tile.argsort": folds.write_argsort,
+    "tile.argsort": sorts.write_argsort,
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
     "tile.load": elements.write_load,
@@ -351,7 +351,7 @@ _HANDLERS = {
     "tile.mma": products.write_mma,
     "tile.place": write_start,
     "tile.scan": folds.write_scan,
-    "tile.sort": folds.write_sort,
+    "tile.sort": sorts.write_sort,
     "tile.store": elements.write_store,
     "tile.take": elements.write_taken,
     **ids.HANDLERS,
