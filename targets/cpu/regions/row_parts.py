@@ -3,8 +3,10 @@
 Indices of neighbours are clamped, ``a[min(max(i, 0), n - 1)]``, mirrored or periodic,
 ``a[(i + 1) % n]`` and ``a[i - 1 if i > 0 else n - 1]``. Between the ends of a row they are plain
 sums, so that a version of its body without these tests reads plain vectors. Its ends, and all of
-it if that is not known, run the body as it is. If the last branch of a row depends on the index,
-parts of the row have a version for each way.
+it if that is not known, run the body as it is.
+
+If the last branch of a row of elements depends on the index, parts of the row have a version for
+each way. Of a long row of threads this can be any branch.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
 def as_a_whole(
     row: Operation, known: Mapping[Value, Interval], *after: Operation
 ) -> list[Operation]:
-    """Return a row of threads with a version for rows in which all threads pass all guards.
+    """Return a row of threads in parts, or with a version for rows that pass all guards.
 
     Rows `after` it are in both versions: they are all that needs what its lanes keep.
     """
@@ -74,7 +76,7 @@ def as_a_whole(
         return [row, *after]
     forms = IndexForms(region.arguments[0], row.defined(), known)
     is_split = not after and not _is_short(row)
-    choices = [each for each in region.operations if _chooses_accesses(each)]
+    choices = [each for each in region.operations if _chooses_accesses(each, forms)]
     if is_split and len(operations) << len(choices) <= _MOST_OPERATIONS:
         for each in choices:
             if found := _by_branch(row, each, forms):
@@ -145,10 +147,11 @@ def _is_short(row: Operation) -> bool:
     return low is not None and high is not None and high - low < _LONG
 
 
-def _chooses_accesses(operation: Operation) -> bool:
-    """Return whether elements are read or written on one way of a branch alone."""
+def _chooses_accesses(operation: Operation, forms: IndexForms) -> bool:
+    """Return whether a branch that iterations take differently chooses elements that are used."""
     return (
         operation.name == "if"
+        and not forms.is_shared(operation.operands[0])
         and not any(region.is_left for region in operation.regions)
         and any(each.name in _INDEXED for region in operation.regions for each in region.walk())
     )
