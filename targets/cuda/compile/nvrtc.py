@@ -27,6 +27,7 @@ from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
+from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.diagnostics import CudaText, compile_error
 from targets.cuda.compile.headers import includes_anything, includes_digest, toolkit_headers
@@ -140,7 +141,8 @@ def compile_text(
         for expression in expressions:
             (status,) = api.nvrtcAddNameExpression(program, expression.encode())
             _expect(api, status, f"read the name expression {expression!r}")
-        (status,) = api.nvrtcCompileProgram(program, len(arguments), arguments)
+        with _stack_limit:
+            (status,) = api.nvrtcCompileProgram(program, len(arguments), arguments)
         log = _read_log(api, program, source)
         if int(status):
             raise compile_error(
@@ -203,6 +205,45 @@ def _program(api: Any, source: CudaText) -> Iterator[Any]:
         yield program
     finally:
         api.nvrtcDestroyProgram(program)
+
+
+class _StackLimit:
+    """Restores the stack limit of the process (``ulimit -s``) after the last compilation.
+
+    NVRTC raises the limit to compile. After a fatal error, such as a missing header, it stays
+    raised. Several threads may compile at a time, so only the first one reads the limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = ForkSafeLock()
+        self._process_id = 0
+        self._compilations = 0
+        self._limits = (0, 0)
+
+    def __enter__(self) -> None:
+        try:
+            import resource
+        except ImportError:  # Windows has no such limit
+            return
+        with self._lock:
+            if self._process_id != os.getpid():  # a forked child has none of its parent's threads
+                self._process_id, self._compilations = os.getpid(), 0
+            if not self._compilations:
+                self._limits = resource.getrlimit(resource.RLIMIT_STACK)
+            self._compilations += 1
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            import resource
+        except ImportError:
+            return
+        with self._lock:
+            self._compilations -= 1
+            if not self._compilations:
+                resource.setrlimit(resource.RLIMIT_STACK, self._limits)
+
+
+_stack_limit = _StackLimit()
 
 
 def _read_log(api: Any, program: Any, source: CudaText) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,27 @@ def test_a_missing_header_has_a_remedy(
     with pytest.raises(CompileError) as caught:
         _compile(f"#include <{header}>\n")
     assert told in str(caught.value)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no stack limit")
+def test_a_fatal_error_leaves_the_stack_limit_of_the_process() -> None:
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_STACK)
+    if before[0] == before[1]:
+        resource.setrlimit(resource.RLIMIT_STACK, (8 * 2**20, before[1]))
+    try:
+        limits = resource.getrlimit(resource.RLIMIT_STACK)
+        with pytest.raises(CompileError):
+            _compile("#include <no_such_file.h>\n")
+        assert resource.getrlimit(resource.RLIMIT_STACK) == limits
+        with ThreadPoolExecutor(2) as pool:
+            texts = ["#include <no_such_file.h>\n" * n + PLAIN for n in (0, 1, 0, 1)]
+            compiled = [pool.submit(_compile, text) for text in texts]
+        assert [each.exception() is None for each in compiled] == [True, False, True, False]
+        assert resource.getrlimit(resource.RLIMIT_STACK) == limits
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, before)
 
 
 def test_an_error_is_at_the_line_of_the_python_file_that_has_the_text(tmp_path: Path) -> None:
