@@ -35,7 +35,7 @@ __all__ = [
     "walked_axes",
 ]
 
-#: What was compiled, by compile-time parameters and mapping, and what it takes.
+#: Maps the compile-time parameters and the mapping of each compiled kernel to its resources.
 Compiled: TypeAlias = dict[tuple[tuple[Any, ...], ElementMapping], Resources]
 
 #: Threads of a block that are tried.
@@ -54,11 +54,11 @@ class Candidate(NamedTuple):
 
     #: Threads of a block.
     block_dim: Dim3
-    #: How indices are mapped.
+    #: Mapping of indices to threads.
     mapping: ElementMapping = ONE_EACH
     #: The member of the kernel's space, if it has one.
     member: Member | None = None
-    #: How threads of the host share the work, if that was measured.
+    #: Division of the work among CPU threads, if it was measured.
     host: HostShare | None = None
 
     @property
@@ -70,11 +70,11 @@ class Candidate(NamedTuple):
 class Choice(NamedTuple):
     """A decision: block, mapping and member, and what was compiled to find them."""
 
-    #: What was chosen.
+    #: The chosen plan.
     candidate: Candidate
-    #: What was compiled, and what it takes.
+    #: Kernels that were compiled to choose it, with their resources.
     compiled: Compiled
-    #: Whether measurements decided, not the model.
+    #: True if measurements decided; false if the cost model did.
     is_measured: bool = False
 
 

@@ -53,7 +53,7 @@ MAX_COMPILED = 3
 #: Bytes that a thread holds at once of its loads at one place of the source. A loop is unrolled so
 #: far, but all of its iterations are counted as loads.
 _HELD_BYTES = 32
-#: Times that differ by less are taken for equal; then the plainer plan wins.
+#: Times that differ by less are taken for equal; then the simpler plan wins.
 TIE = 0.01
 
 
@@ -65,17 +65,17 @@ class Problem:
     kernel: str
     #: One to three positive extents, in the user's order.
     extent: tuple[int, ...]
-    #: What the body does for an index.
+    #: Work of the body for one index.
     work: ElementWork
-    #: Where; its limits hold.
+    #: The device; its limits hold.
     device: Device
-    #: What its multiprocessors hold.
+    #: Limits of a multiprocessor that determine occupancy.
     limits: DeviceOccupancyLimits
-    #: How fast it is.
+    #: Throughput and latencies of the device.
     rates: DeviceRates
     #: The longest vector that the arguments' alignment allows.
     max_vector: int = 4
-    #: Whether the kernel's indices may be mapped otherwise than one to a thread.
+    #: Whether the kernel may be compiled with a mapping other than one index to a thread.
     can_map: bool = True
     #: The block, where the user has said it.
     block_dim: Dim3 | None = None

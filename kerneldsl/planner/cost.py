@@ -13,7 +13,7 @@ for a while. Of the things that all blocks need, the scarcest sets the pace:
 
 To that are added the launch and one lifetime, since the last block starts when the others are
 done. If it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
-the busiest multiprocessor count, so that a grid which fills the device badly is dearer.
+the busiest multiprocessor count, so that a grid which fills the device badly costs more.
 `docs/planning.md` gives the formulae, and how the constants were found.
 
 References
@@ -44,10 +44,10 @@ __all__ = [
     "predict",
 ]
 
-#: What sets the pace of a kernel.
+#: The resource that limits a kernel's speed.
 Bound: TypeAlias = Literal["memory", "latency", "compute", "block starts", "atomics", "launch"]
 
-#: What follows "limited by".
+#: Maps each bound to the words that follow "limited by" in a report.
 BOUND_WORDS: dict[str, str] = {
     "memory": "memory bandwidth",
     "latency": "memory latency: too few bytes in flight",
@@ -64,9 +64,9 @@ _LINE_BYTES, _NS_PER_S = 128, 10**9
 class Prediction(NamedTuple):
     """Prediction of the cost model for a plan."""
 
-    #: Of one launch in a row of them, on the device.
+    #: Predicted time of one launch on the device, in a sequence of launches.
     time_ns: float
-    #: What takes the most of it.
+    #: The resource that takes most of this time.
     bound: Bound
     #: Bytes requested from the device at once.
     bytes_in_flight: int
@@ -76,53 +76,54 @@ class Constants(NamedTuple):
     """Fitted constants of the cost model; see `docs/planning.md`."""
 
     thread_instructions: float = 11.0
-    """Of a thread, for its index, tests and addresses."""
+    """Instructions per thread for the index, the bounds tests and the addresses."""
     access_instructions: float = 7.0
-    """Of each access, its address included."""
+    """Instructions per access, its address included."""
     row_instructions: float = 15.2
-    """Of each access at an offset or under a condition, beside those."""
+    """Additional instructions per access at an offset or under a condition."""
     apart_instructions: float = 7.5
-    """Of each such access again, where a thread's items lie along x and share no test."""
+    """Further instructions per such access if a thread's items along x exceed its vector, so that
+    they share no test."""
     round_instructions: float = 2.3
-    """Of each round of a loop, beside its body; items of a thread share them."""
+    """Instructions per loop iteration besides its body, once for all items of a thread."""
     issue_per_clock: float = 4.0
-    """Instructions of warps that a multiprocessor issues in a clock."""
+    """Warp instructions that a multiprocessor issues per clock."""
     dependent_clocks: float = 5.0
-    """From an instruction to one that needs its result."""
+    """Clocks from an instruction to one that uses its result."""
     start_ns: float = 312.0
-    """The life of a block that does nothing."""
+    """Nanoseconds from start to end of a block that does nothing."""
     warp_ns: float = 2.35
-    """By which each warp of a block makes it live longer."""
+    """Nanoseconds that each warp of a block adds to the block's lifetime."""
     queueing: float = 4.4
     """Exponent of the norm by which latency and bandwidth add up."""
     sharpness: float = 11.0
-    """The same for what else sets the pace."""
+    """Exponent of the norm that adds this to the times of computing and of block starts."""
     barrier_ns: float = 20.5
-    """Of a barrier."""
+    """Nanoseconds per barrier."""
     atomic_ns: float = 0.0148
-    """Of an atomic operation on memory, on the whole device."""
+    """Nanoseconds per atomic operation on global memory, for the whole device."""
     contended_ns: float = 1.69
-    """The same where all are in one place."""
+    """Nanoseconds per atomic operation on global memory if all threads update one address."""
     ending: float = 2.77
     """Exponent of the norm by which the work of blocks and their atomic operations add up."""
     shared_atomics_per_clock: float = 4.3
     """Atomic operations on shared memory, of a multiprocessor."""
     round_share: float = 0.6
-    """Of the latency, what a further round of a loop waits whose loads feed atomic operations: the
-    compiler asks for those of some rounds at once."""
+    """Fraction of the latency that each further iteration waits if its loads feed atomic
+    operations. The compiler issues the loads of several iterations together."""
     line_clocks: float = 2.3
-    """Of a line of 128 bytes in the level-1 cache."""
+    """Clocks per line of 128 bytes in the level-1 cache."""
     line_waste: float = 0.33
-    """By how much more a sector costs whose line is not written by one block."""
+    """Additional cost of a sector, as a fraction, if several blocks write its line."""
     halo: float = 0.43
-    """Of the elements around a block's own, what it reads from the level-2 cache; other blocks of
-    the multiprocessor have left the rest in the level-1 cache."""
+    """Fraction of the elements around a block's tile that it reads from the level-2 cache. Other
+    blocks of the multiprocessor have brought the rest into the level-1 cache."""
     crossed_items: float = 0.68
-    """The same where threads have several items."""
+    """Additional cost of crossed accesses, as a fraction, if a thread has several items."""
     crossed_share: float = 0.61
-    """Of the level-2 cache's bandwidth, what single sectors get."""
+    """Fraction of the level-2 cache's bandwidth that accesses to single sectors achieve."""
     resident_share: float = 0.35
-    """Of the level-2 cache, what data may take to stay in it."""
+    """Fraction of the level-2 cache that data may fill and still stay cached."""
 
 
 CONSTANTS = Constants()
@@ -156,7 +157,7 @@ class ModelTime(NamedTuple):
     """Time of a plan by the model, and what it is made of, in nanoseconds."""
 
     time_ns: Quantity
-    #: What each thing that all blocks need would take by itself.
+    #: Time in nanoseconds that each bound would take alone.
     parts: dict[Bound, Quantity]
     #: The launch and the life of one block.
     lasting_ns: Quantity

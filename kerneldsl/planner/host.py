@@ -119,7 +119,7 @@ def share_on_host(indices: int, each_ns: float, threads: int, wake_ns: float) ->
     total_ns = indices * each_ns
     if threads < 2 or indices < 2 or total_ns < _GAIN * host_ns(indices, each_ns, threads, wake_ns):
         return HostShare(1, max(indices, 1))
-    # As many for each thread, so that none is left with one more.
+    # Each thread gets the same number of steps, so that none has one more.
     each = math.floor(total_ns / (threads * _SHORTEST_STEP_NS))
     steps = threads * (min(_STEPS_PER_THREAD, each) if each >= _FEWEST_STEPS else 1)
     return HostShare(threads, max(1, -(-indices // steps)))

@@ -16,7 +16,7 @@ __all__ = ["mma_space"]
 _EXTENTS = ((64, 128, 256), (64, 96, 128, 160, 192, 256), (32, 64, 128))
 #: Most results of a thread. More are not in registers.
 _MOST_SUMS = 128
-#: Those of launches that are not tuned.
+#: Extents that launches use until they are tuned.
 _FIRST = (64, 64, 64)
 #: Rates of tiles along m and n by so many threads, as measured for bfloat16 on an H200 and relative
 #: to the largest (`benchmarks/results/products-h200.json`). Along k they have 128 bytes.
@@ -32,15 +32,15 @@ _RATES = {
     (128, 256, 256): 1.0,
     (256, 128, 256): 0.99,
 }
-#: Those where no multiprocessor has more than one tile. Otherwise two blocks of 128 threads run on
+#: Rates where no multiprocessor has more than one tile. Otherwise two blocks of 128 threads run on
 #: one, and the tiles of one are multiplied while the other one waits.
 _RATES_ALONE = {(64, 128, 128): 0.62, (128, 64, 256): 0.68}
-#: Of other tiles, and what is estimated of rows along k with fewer or more bytes, and of more sums
-#: than a thread may have.
+#: Rate of other tiles. Then factors, which are estimates: for rows along k with fewer or more than
+#: 128 bytes, and for more sums than a thread may have.
 _OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.3, 0.4, 0.9, 0.8
 _ARCHITECTURES = ("sm_90", "sm_90a")
 _ROW_BYTES = 128
-#: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats need twice the
+#: Bytes of an element and most sums of a thread, by dtype. Sums of 8-bit floats need twice the
 #: registers, if they are promoted. Products of float32 may be added element by element, in static
 #: shared memory.
 _DTYPES = {
@@ -115,7 +115,7 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256), promote: int | Non
 class _ProductSpace(Space):
     """A space with the extents along m, n and k, in this order after the block."""
 
-    #: Whether sums of 8-bit floats need registers twice.
+    #: Whether sums of 8-bit floats need twice the registers.
     is_promoted = True
 
     def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:

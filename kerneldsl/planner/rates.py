@@ -22,7 +22,7 @@ from kerneldsl.contract import Device
 __all__ = ["NUMBERS", "Arithmetic", "DeviceRates", "Quantity"]
 
 
-#: For a device with unknown clocks: those of a mid-size card.
+#: Figures of a mid-size card, for a device with unknown clocks.
 _ASSUMED_CLOCK_KHZ = 1_500_000
 _ASSUMED_BANDWIDTH = 500e9
 _ASSUMED_L2_BYTES = 4 << 20
@@ -39,14 +39,14 @@ class DeviceRates(NamedTuple):
     memory_bytes_per_s: float
     #: Bandwidth of the level-2 cache.
     l2_bytes_per_s: float
-    #: Its size.
+    #: Size of the level-2 cache.
     l2_bytes: int
-    #: From a load to its value on a busy device, from memory and from the level-2 cache.
+    #: Latencies of a load on a busy device, from memory and from the level-2 cache.
     memory_latency_ns: float
     l2_latency_ns: float
     #: Time of an empty kernel between two others in a graph.
     launch_ns: float
-    #: From one block's start on a multiprocessor to the next one's, at least.
+    #: Least time between the starts of two blocks on a multiprocessor.
     block_start_ns: float
     #: Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
     #: divisions and functions (several such operations each).
@@ -182,7 +182,7 @@ class _Numbers:
 
     @staticmethod
     def norm(parts: Sequence[Quantity], exponent: Quantity) -> Quantity:
-        # Of shares of the largest, so that no power is too large.
+        # Powers of shares of the largest part do not overflow.
         largest = max(parts)
         if largest <= 0.0:
             return 0.0

@@ -61,7 +61,7 @@ class Member(Shown):
         return ", ".join(f"{name}={value!r}" for name, value in self.values)
 
 
-#: What a parameter cannot be called: `member.name` would be something else.
+#: Names that a parameter cannot have, since `member.name` would be something else.
 _MEMBER_NAMES = frozenset(dir(Member))
 
 

@@ -153,7 +153,7 @@ def plan_rows(
                 "–" if each.predicted_ns is None else format_duration(each.predicted_ns),
             )
         )
-    # Of a space, the members' values say everything.
+    # The values of a space's members describe them completely.
     return (*(names or ("block", "items", "vector")), "predicted"), rows
 
 

@@ -59,8 +59,8 @@ class ArrayReads(NamedTuple):
 
     #: Bytes of an element.
     itemsize: int
-    #: Between the farthest offsets that are read along x, y and z: 2 for a stencil that reads one
-    #: element to each side. Blocks read so many elements beyond their own.
+    #: Distances between the farthest offsets that are read along x, y and z: 2 for a stencil that
+    #: reads one element to each side. Blocks read so many elements beyond their own.
     spread: tuple[int, int, int] = (0, 0, 0)
 
 
@@ -89,16 +89,16 @@ class ElementWork(NamedTuple):
     #: Bytes of accesses with neighbours along the second axis of a block, as on one side of a
     #: transposition. They are not in the counts above, since their cost depends on the block.
     crossed_bytes: float = 0.0
-    #: Loads that wait for each other; 2 if an index is loaded.
+    #: Length of the longest chain of dependent loads; 2 if an index is loaded.
     rounds: int = 1
     #: Sizes of the elements of contiguous accesses; 0 if there are none.
     narrowest_bytes: int = 0
     widest_bytes: int = 0
-    #: Rounds of loops.
+    #: Iterations of loops, all loops together.
     loop_rounds: float = 0.0
-    #: Operations of any type in loops, all rounds together.
+    #: Operations of any type in loops, all iterations together.
     loop_operations: float = 0.0
-    #: Whether the length of some loop is not known.
+    #: Whether the trip count of some loop is unknown.
     has_unknown_loop: bool = False
     #: float32 operations, or integers', other than those of addresses.
     operations: float = 0.0
@@ -109,7 +109,7 @@ class ElementWork(NamedTuple):
     #: Atomic operations, on memory and on shared memory.
     atomics: float = 0.0
     shared_atomics: float = 0.0
-    #: Those on memory that all threads do in one place.
+    #: Atomic operations on memory that all threads apply to one address.
     contended_atomics: float = 0.0
     #: Whether a load cannot be moved before the store of an earlier item: the arrays may overlap,
     #: or the code of an item branches.
