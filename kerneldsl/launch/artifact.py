@@ -1,4 +1,4 @@
-"""From a specialization to its code: compiled, or taken from what an earlier process compiled."""
+"""Code of a specialization: compiled now, or read from the cache of an earlier process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MADE = "made"
 _FINDINGS = "findings"
 #: Arguments for which a kernel has been warned of.
 _warned: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
-#: What is known of the barriers of kernels, by the compiler's family and the arguments.
+#: Barrier facts of kernels, by the family of the compiler and the kinds of the arguments.
 _barriers: WeakKeyDictionary[FunctionUnit, dict[tuple[str, tuple[Kind, ...]], BarrierFacts]] = (
     WeakKeyDictionary()
 )
@@ -62,9 +62,9 @@ class _Made(NamedTuple):
     """Notes of an entry on its code, beside the sections of the target."""
 
     compile_s: float = 0.0
-    #: What is warned of in the kernel, by each process.
+    #: Warnings about the kernel, which each process shows.
     findings: tuple[Finding, ...] = ()
-    #: What a launch must know of the kernel's barriers.
+    #: Facts about the kernel's barriers that launches depend on.
     barriers: BarrierFacts = NO_BARRIERS
 
 
@@ -181,7 +181,7 @@ def _warn(specialization: Specialization, findings: tuple[Finding, ...]) -> None
         where = user_place(unit.locate(node), kernel)
         text = f"{unit.qualname}: {finding_text(finding)}"
         try:
-            # Without a registry: it is shown for each compilation, whatever was shown before.
+            # A call without a registry shows the warning for each compilation.
             warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)
         except KernelWarning as error:  # a filter made it an error, which has no line by itself
             error.add_note("  at " + where.render().replace("\n", "\n  "))

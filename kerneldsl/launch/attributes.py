@@ -41,7 +41,7 @@ class LaunchAttributes(NamedTuple):
 
     #: Blocks of a cluster, which run on neighbouring multiprocessors.
     cluster_dim: Dim3 | None = None
-    #: Whether all blocks of the grid do.
+    #: Whether all blocks of the grid run concurrently.
     is_cooperative: bool = False
 
 

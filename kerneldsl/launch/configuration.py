@@ -1,4 +1,4 @@
-"""From a decided request and its executable to the configuration of a launch."""
+"""Configuration of a launch, from a decided request and its executable."""
 
 from __future__ import annotations
 

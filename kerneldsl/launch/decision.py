@@ -1,4 +1,4 @@
-"""From a request to its plan: block, mapping and member, if the planner chooses them.
+"""Plan of a request: block, mapping and member, if the planner chooses them.
 
 A plan is made once for each kernel, signature, device, class of extents
 (:func:`~kerneldsl.planner.candidates.extent_class`) and set of promises. The request's key contains
@@ -296,7 +296,7 @@ def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
     threads = tuple(g * b for g, b in zip(blocks, shape.block_dim, strict=True))
     if shape.tile is None:
         return threads, UNKNOWN_TRIPS
-    # What a thread does for several indices, it mostly does in a loop.
+    # A thread mostly works on several indices in a loop.
     return threads, max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
 
 

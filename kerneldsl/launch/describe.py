@@ -1,4 +1,4 @@
-"""From a request to plans that a person can read; nothing is launched."""
+"""Plans of a request that a person can read; nothing is launched."""
 
 from __future__ import annotations
 

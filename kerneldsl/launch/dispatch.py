@@ -1,4 +1,4 @@
-"""From a launch in Python to a started kernel.
+"""Dispatch of a launch: from a call in Python to a started kernel.
 
 The fast path is short. It compares the captured constants by identity, reads the kinds and the
 device of the arguments, looks up the executable, packs and launches. A missing part is made once on
@@ -53,7 +53,7 @@ from kerneldsl.utilities.observed import Observable, observed
 
 __all__ = ["Dispatcher"]
 
-#: Of a launch that failed before it was started.
+#: Progress of a launch that failed before the kernel was started.
 _NOTHING_YET = Progress()
 
 
@@ -62,7 +62,7 @@ class Dispatcher(KernelStates, Observable):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition)
-        #: What the kernel is called.
+        #: Qualified name of the kernel.
         self.name = definition.function.__qualname__
         self.is_debug = definition.options.debug
         code = getattr(definition.function, "__code__", None)
@@ -150,7 +150,8 @@ class Dispatcher(KernelStates, Observable):
         count = next(counter.count)
         if count >= counter.due:
             counter.arm(count)
-        # Not above: the kernel has been started, and whatever fails here must not run it again.
+        # These calls are after the ``try``: the kernel has been started, and no failure may run it
+        # again.
         if current.are_in_use and not device.is_synchronous:
             note_uses((*args, *state.hidden), stream)
 
@@ -166,7 +167,7 @@ class Dispatcher(KernelStates, Observable):
         progress: Progress,
     ) -> None:
         """Launch, and take the time if that is due."""
-        # In debug mode a launch waits for the kernel, so that an error may come from after it.
+        # A launch in debug mode waits for the kernel, so an error may come from after its start.
         progress.has_begun = self.is_debug
         if executable.counter.is_due:
             launch_and_time(executable, config, executable.pack(*values))

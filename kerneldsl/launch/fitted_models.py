@@ -15,7 +15,7 @@ __all__ = ["forget_models", "model_for", "write_model"]
 
 _SECTION = "model"
 _SHIPPED = FittedModel()
-#: What was read in this process, by folder, device and driver.
+#: Models that this process has read, by folder, device and class of the driver.
 _known: dict[tuple[str, str, str], FittedModel] = {}
 
 

@@ -69,11 +69,11 @@ class PlanChoices:
 
     #: Threads of a block.
     block_dim: Dim3
-    #: How the extent's indices are mapped to threads.
+    #: Mapping of indices to threads.
     mapping: ElementMapping = ONE_EACH
     #: The member of the kernel's space, if it has one.
     parameters: tuple[tuple[str, Any], ...] = ()
-    #: On the CPU, how the work is shared among threads.
+    #: Division of the work among threads, on the CPU.
     host: HostShare | None = None
 
 
@@ -86,9 +86,9 @@ class Measured:
     #: A confidence interval of the median, at 95 % or more.
     low_ns: float = 0.0
     high_ns: float = 0.0
-    #: How many there were.
+    #: Number of samples.
     samples: int = 0
-    #: Why there is no time.
+    #: Reason why there is no time.
     problem: str = ""
 
 

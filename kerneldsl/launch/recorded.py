@@ -20,11 +20,11 @@ __all__ = ["Counted", "Recorded", "Recording", "note", "note_work", "recording",
 class Recorded(NamedTuple):
     """A kernel that a launch has compiled."""
 
-    #: What compiled it.
+    #: The compiler of the kernel.
     compiler: Compiler
-    #: What it was compiled for.
+    #: The specialization that was compiled.
     specialization: Specialization
-    #: Its code.
+    #: The compiled code.
     artifact: Artifact
 
 
@@ -47,7 +47,7 @@ class Recording:
         self.counted: list[Counted] = []
 
 
-#: Those that are made now.
+#: Recordings in progress.
 recordings: list[Recording] = []
 
 

@@ -42,7 +42,7 @@ from kerneldsl.utilities.environment import logger
 
 __all__ = ["FailedLaunch"]
 
-#: What the CPU's side may refuse before anything has run.
+#: Errors that the CPU target may raise before anything has run.
 _REFUSALS = (
     BarrierDivergenceError,
     CompileError,
@@ -69,11 +69,11 @@ class FailedLaunch:
     stream: Any
     #: The arguments.
     args: tuple[Any, ...]
-    #: What was read of them.
+    #: Values and kinds read from the arguments.
     binding: Binding
-    #: How far the launch came.
+    #: Progress of the launch before it failed.
     progress: Progress
-    #: What went wrong.
+    #: The error that the launch raised.
     error: KernelError
 
     def run_on_host(
@@ -99,7 +99,8 @@ class FailedLaunch:
             return False
         is_lost = self._is_lost()
         if is_lost and self.progress.has_begun:
-            # Another thread got the error before this launch was noted: it is a suspect as well.
+            # Another thread got the error before this launch was noted, so this launch may also
+            # have caused it.
             self.error.add_line(
                 f"{self.unit.qualname} had been started, so it may have done it and was not run on "
                 "the CPU instead"

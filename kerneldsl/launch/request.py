@@ -1,4 +1,4 @@
-"""From arguments and a shape to a request: what a launch is made of, and what it is found by.
+"""Requests: the arguments and the shape of a launch, and the key by which its code is found.
 
 Launches, plans and inspections all begin here, with arguments or with the text of a signature.
 """
@@ -358,7 +358,8 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
     """Say which of the parameters are not among the given ones, or how many arguments too many."""
     wanted = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
     missing = [repr(name) for name in wanted if name not in given]
-    # Without a default value, they are those of a space, which launches do not give.
+    # Keyword-only parameters without default values are those of a space, which launches do not
+    # pass.
     by_name = list(getattr(unit.function, "__kwdefaults__", None) or ())
     if missing:
         what = "missing " + ", ".join(missing)

@@ -1,4 +1,4 @@
-"""In which shape a kernel is launched: grid and block, or an extent."""
+"""Shape of a launch: grid and block, or an extent."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class LaunchShape:
         self.block_dim = block_dim
         self.extent = extent
         self.stream = stream
-        #: Where the stream is, for a launch with arguments that may be anywhere.
+        #: Device of the stream, for launches with arguments on any device.
         self.device = stream.device if isinstance(stream, BaseStream) else None
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.
@@ -81,14 +81,14 @@ class LaunchShape:
         self.plan = plan
         #: Indices of the extent that a block serves, if that is not one for each thread.
         self.tile = tile
-        #: Which blocks run at the same time.
+        #: Concurrency of the blocks.
         self.launch_attributes = launch_attributes
         #: The kernel's space, while the member is open; the member, once it is not.
         self.space = space
         self.member = member
-        #: How the kernel's launches are tuned, where ``@kd.tune`` says it.
+        #: Tuning of the kernel's launches, if ``@kd.tune`` sets it.
         self.tuning: TuningPolicy | None = None
-        #: What is planned for: a class of extents, or the block and mapping of a given plan.
+        #: Key of planning: a class of extents, or the block and mapping of a given plan.
         self.planned_for: Any = None
         if plan is not None:
             self.planned_for = (plan.block_dim, plan.mapping, plan.host)
@@ -103,7 +103,7 @@ class LaunchShape:
             tile,
             launch_attributes,
         )
-        #: The same for blocks of one index a thread, and the limits of a device that it is for.
+        #: Limits of a device, and the key of planning for blocks of one index a thread within them.
         self._planned_within: tuple[DeviceLimits | None, Any] = (None, None)
         #: Shapes of members, for this extent.
         self._shapes: dict[Member, LaunchShape] = {}

@@ -22,7 +22,7 @@ class Shipped(NamedTuple):
 
     #: The code.
     artifact: Artifact
-    #: What the warnings of the kernel depend on.
+    #: Facts that the kernel's warnings depend on.
     notes: Mapping[str, Any]
 
 

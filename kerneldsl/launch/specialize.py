@@ -1,4 +1,4 @@
-"""From a request and a mapping to the specialization that is compiled for it."""
+"""Specialization of a request and a mapping, from which code is compiled."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Definition(NamedTuple):
 
     #: The Python function.
     function: Callable[..., Any]
-    #: From the decorator and the environment.
+    #: Options from the decorator and the environment.
     options: CompileOptions
     #: The declared kinds of the parameters, one or several; none where each launch's count.
     signatures: tuple[tuple[Kind, ...], ...] = ()
@@ -49,11 +49,12 @@ class Definition(NamedTuple):
     code: DeviceCode | None = None
     #: The kernel that other targets run instead.
     host: KernelStates | None = None
-    #: Whether numba.cuda's rules apply: captured constants keep the values of the first launch, and
+    #: Whether numba.cuda's rules apply. Captured constants keep the values of the first launch, and
     #: threads return at a guard around the rest of the kernel.
     follows_numba: bool = False
-    #: Another place for code that the cache has. Its method ``bring(key, kinds)`` puts code into
-    #: the cache, and returns whether it has any; ``keep(key)`` takes code from the cache.
+    #: Another store of compiled code, besides the cache. Its method ``bring(key, kinds)`` copies
+    #: code into the cache, and returns whether it has any; ``keep(key)`` copies code from the
+    #: cache.
     store: Any = None
 
 
@@ -222,7 +223,7 @@ class KernelStates:
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        #: Those for members of the kernel's space, by the values of the constants.
+        #: States for members of the kernel's space, by the values of the compile-time parameters.
         self._members: dict[tuple[Any, ...], Self] = {}
         self._current: KernelState | None = None
         self._states: list[KernelState] = []
@@ -291,7 +292,7 @@ class KernelStates:
         if self._states:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
             logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
-        # Only a kernel with a space is part of a cycle of references.
+        # Only a kernel with a space is part of a reference cycle.
         of_member = None if constants is None else self._state_of_member
         return KernelState(self.definition, unit, traits, of_member, counted=unit, hidden=hidden)
 

@@ -40,7 +40,7 @@ class TunedLaunch(AsDict):
     extents: tuple[int, ...]
     #: Name of the device.
     device: str
-    #: What compiles for it, such as ``"CUDA 13.0"``; empty if that is the toolchain alone.
+    #: Driver that compiles, such as ``"CUDA 13.0"``; empty if the toolchain alone does.
     driver: str = ""
 
     @classmethod

@@ -28,7 +28,7 @@ __all__ = [
 
 _MOST_SECONDS = 86_400.0
 
-#: Whether the device's last cache holds a launch's data from the launch before it, or nothing.
+#: "warm" if the device's last-level cache holds the data of the preceding launch; "cold" if not.
 CacheState: TypeAlias = Literal["warm", "cold"]
 
 
@@ -37,9 +37,9 @@ class Budget(NamedTuple):
 
     #: Seconds after which nothing more is measured; 0 where nothing is.
     seconds: float
-    #: Whether every plan is measured.
+    #: Whether every plan is measured, not only the likely ones.
     is_exhaustive: bool = False
-    #: Whether what was measured before counts.
+    #: Whether earlier measurements are reused.
     uses_records: bool = True
 
 
@@ -52,7 +52,7 @@ class TuningPolicy(NamedTuple):
     rtol: float | None = None
 
 
-#: Of a launch for which nothing was chosen.
+#: Policy of a launch for which none was chosen: stored measurements alone are used.
 RECORDS_ALONE = TuningPolicy(Budget(0.0))
 policy_scope: ScopedValue[TuningPolicy] = ScopedValue("kerneldsl_tune")
 

@@ -154,9 +154,9 @@ Reader: TypeAlias = Callable[[Any, Binding], int]
 class PassedArray(NamedTuple):
     """An array as a launch passes it."""
 
-    #: Its kind, and which parameters pass it.
+    #: The array's kind, and the parameters that pass it.
     parameters: ArrayParameters
-    #: Where its first element is.
+    #: Address space and address of the first element.
     location: Location
     #: Extent, and bytes from one element to the next, along each axis.
     shape: tuple[int, ...]
@@ -164,7 +164,7 @@ class PassedArray(NamedTuple):
 
     @property
     def kind(self) -> ArrayKind:
-        """Its dtype, rank and layout."""
+        """Kind of the array: dtype, rank and layout."""
         return self.parameters.kind
 
     @property

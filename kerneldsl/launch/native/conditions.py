@@ -51,11 +51,11 @@ class ConditionKind(IntEnum):
 class Aligned:
     """A pointer, extent or stride is a multiple of a number, or so much more than one."""
 
-    #: A parameter of 64 bits.
+    #: Number of a parameter of 64 bits.
     parameter: int
     #: A power of two.
     of: int
-    #: What remains.
+    #: Remainder of the division by `of`.
     rest: int = 0
 
 
@@ -77,7 +77,7 @@ class Within:
     #: The smallest and the largest that will do.
     low: int = _INT64[0]
     high: int = _INT64[1]
-    #: Whether it is an extent or stride: the same arrays fulfil that again.
+    #: Whether the parameter is an extent or stride; then a known array fulfils the condition again.
     is_of_array: bool = False
 
 
@@ -85,11 +85,11 @@ class Within:
 class Few:
     """The extents of an array, and the number of its elements, are at most some number."""
 
-    #: Its first extent; the others follow.
+    #: Number of the parameter with the first extent; the others follow it.
     parameter: int
-    #: How many there are.
+    #: Number of extents.
     ndim: int
-    #: The largest number that will do; below 2³².
+    #: The largest permitted number; below 2³².
     high: int
 
 
@@ -113,13 +113,14 @@ Condition: TypeAlias = Aligned | Same | Within | Few | Distinct
 class PackedCondition:
     """A condition in terms of the parameter buffer."""
 
-    #: What is compared.
+    #: The kind of comparison.
     kind: ConditionKind
-    #: Of one or two parameters, in bytes from the start of the parameters.
+    #: Offsets of one or two parameters, in bytes from the start of the parameters.
     offsets: tuple[int, ...]
-    #: By kind: the divisor less one, and the rest; nothing; bytes of the parameter (with 256 added
-    #: if it has a sign), smallest and largest; rank and largest. Or, for each array, its
-    #: :func:`rank_word` and the bytes of an element.
+    #: Operands, by kind. ``ALIGNED``: the divisor less one, and the remainder. ``SAME``: none.
+    #: ``WITHIN``: bytes of the parameter (with 256 added if it is signed), smallest and largest
+    #: value. ``FEW``: rank and largest number. ``DISTINCT``: for each array its :func:`rank_word`
+    #: and the bytes of an element.
     numbers: tuple[int, ...] = ()
 
     def words(self, before: int) -> tuple[int, ...]:
@@ -153,7 +154,7 @@ def _pack(condition: Condition, parameters: Sequence[Parameter]) -> PackedCondit
         numbers: tuple[int, ...] = (width, condition.low, condition.high)
         return PackedCondition(ConditionKind.WITHIN, (parameter.offset,), numbers)
     if isinstance(condition, Few):
-        # Without extents there is no such parameter, and nothing is read.
+        # An array of rank 0 has no parameters for extents, and nothing is read.
         offset = parameters[condition.parameter].offset if condition.ndim else 0
         return PackedCondition(ConditionKind.FEW, (offset,), (condition.ndim, condition.high))
     arrays = (condition.first, condition.second)

@@ -40,7 +40,7 @@ class Addresses:
     launch_tables: int
     #: The context variable with the chosen device.
     device_variable: int
-    #: What the methods know.
+    #: Addresses that the methods use.
     methods: MethodAddresses
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "read_variable",
 ]
 
-#: What an array has of its form's model, as it is.
+#: Slots that an array copies unchanged from its form's model.
 COPIED_SLOTS = ("code", "device", "dtype", "is_closed", "layout", "shape", "size", "strides")
 _NULL = ir.Constant(POINTER, None)
 
@@ -350,10 +350,10 @@ def _emit_block(
 class ContextAddresses:
     """Places in this process that describe the context."""
 
-    #: Address of two int64. Tables of another generation than the first are passed over. While the
-    #: second is not 0, so is all native code that may be.
+    #: Address of two int64. Native code uses tables of the generation in the first one only. While
+    #: the second is not 0, it uses no table.
     state: int
-    #: Of an int64: whether a stream was ever made.
+    #: Address of an int64 that is not 0 once a stream was made.
     streams_in_use: int
     #: The context variables with the active streams and pools, and what both hold for none.
     streams_variable: int

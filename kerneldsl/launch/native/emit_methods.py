@@ -150,7 +150,7 @@ class _Last:
         for slot, value in self.asked_with:
             before = f.b.ptrtoint(f.load(slot, 0, POINTER), I64)
             f.require(f.equal(before, f.b.ptrtoint(value, I64)), otherwise)
-        # These are written only together with a launch.
+        # The slots are written only together with the launch.
         launch = f.load(self.launch, 0, POINTER)
         f.python("Py_IncRef", ir.VoidType(), launch)
         f.b.ret(launch)

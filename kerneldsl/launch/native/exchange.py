@@ -64,7 +64,7 @@ class Exchange:
     current_stream: int
     #: Address of the number of checks, then kind and name of each.
     checks: int
-    #: What the addresses belong to.
+    #: Owners of the memory at these addresses.
     keep: tuple[Any, ...] = field(repr=False)
 
 

@@ -56,7 +56,7 @@ class Word(IntEnum):
     DEVICE_GUARDS = 6
     CONDITION_COUNT = 7
     CONDITIONS = 8
-    #: Whether conditions are looked at also where all arrays are known.
+    #: Whether conditions are checked even if all arrays are known.
     ASKS_NUMBERS = 9
     DEVICE = 10
     COUNTER = 11
@@ -67,7 +67,8 @@ class Word(IntEnum):
     #: Another library's function for its current stream, or 0, and its argument, the device.
     CURRENT_STREAM = 16
     DEVICE_INDEX = 17
-    #: The same as a Python function that returns an object, or 0, and the name of its handle.
+    #: A Python function that returns the current stream as an object, or 0, and the name of the
+    #: object's attribute with the handle.
     STREAM_GETTER = 18
     STREAM_HANDLE = 19
     ENTRY = 20
@@ -114,7 +115,7 @@ class DriverWord(IntEnum):
     ENCODE = 40
     MAP_COUNT = 41
     MAPS = 42
-    #: Whether the kernel may begin before the one before it ends.
+    #: Whether the kernel may begin before the preceding one ends.
     IS_EARLY = 43
 
 
@@ -187,7 +188,7 @@ class _Memory:
     def put_steps(self, steps: Sequence[ArgumentStep]) -> int:
         """Write steps down, those of tuples first."""
         words = [word for step in steps for word in step.words(self.put_steps)]
-        # With them the blocks of arrays: at the address of one that is gone another may lie.
+        # The steps own blocks of arrays, and the address of a freed block may be reused.
         self.kept.append(tuple(steps))
         return self.put(words)
 
@@ -209,26 +210,26 @@ class TableParts:
 
     #: Key of the launch when it is prepared again.
     key: Any
-    #: In which the table is good.
+    #: Generation in which the table is valid.
     generation: int
-    #: Where the kernel runs; an active choice of another device sends launches to Python.
+    #: Device of the kernel; launches go through Python while another device is chosen.
     device: Device
-    #: Are always looked at.
+    #: Guards that are checked at each launch.
     guards: Sequence[Guard]
-    #: Are looked at where no choice of a device is active.
+    #: Guards that are checked if no choice of a device is active.
     device_guards: Sequence[Guard]
-    #: One for each argument; offsets are in `parameters`.
+    #: Steps of the arguments, one each; offsets are in `parameters`.
     steps: Sequence[ArgumentStep]
-    #: Are looked at when the arguments have been packed; offsets are in `parameters`.
+    #: Conditions on the packed arguments; offsets are in `parameters`.
     conditions: Sequence[PackedCondition]
-    #: Whether a condition is on anything else than arrays.
+    #: Whether a condition concerns anything other than arrays.
     asks_numbers: bool
     #: The parameter buffer, with the values that do not depend on arguments.
     parameters: bytes
     #: Address of another library's function for its current stream, which must be the default
     #: stream; 0 if no argument belongs to such a library.
     current_stream: int
-    #: The same as a Python function; its result has the handle as its ``ptr``.
+    #: Python function that returns the current stream as an object with the handle as its ``ptr``.
     stream_getter: Any
     #: The start of the kernel.
     entry: NativeEntry
@@ -236,7 +237,7 @@ class TableParts:
     counter: LaunchCounter
     #: Tensor maps that the kernel takes.
     maps: tuple[MapRecord, ...]
-    #: Other objects that must exist as long as the table.
+    #: Other objects that must live as long as the table.
     keep: tuple[Any, ...]
 
 

@@ -60,11 +60,11 @@ TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 LIST_SIZE = 16
 BYTES_DATA = 32
 CELL_VALUE = 16
-#: Of a ctypes array: the address of its memory.
+#: Offset in a ctypes array of the address of its memory.
 CDATA_POINTER = 16
 ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMENSIONS, ARRAY_STRIDES = 16, 24, 32, 40
 ARRAY_DESCR, ARRAY_FLAGS = 56, 64
-#: Of an array that can be written (NumPy C API, "Array flags").
+#: Flag of a writable array (NumPy C API, "Array flags").
 WRITEABLE = 0x400
 
 #: The flags of a method of one argument (Python/C API, "Common Object Structures").
@@ -76,13 +76,14 @@ _c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyCFunction_GetFunction", ctypes.pythonapi)
 )
 
-#: Of a dictionary: a number that no other state of any dictionary has (PEP 509), in these versions.
+#: Offset in a dictionary of its version, a number unique to each state of a dictionary (PEP 509),
+#: and the versions of Python that have it.
 _DICT_VERSION, _HAVE_DICT_VERSION = 24, ((3, 11), (3, 12))
 
 #: Versions of CPython with headers that were read, and which the tests were run with. In 3.14 a
 #: tuple keeps its hash before its items, so TUPLE_ITEMS is 32 there.
 _KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
-#: Where native code was tried that calls back into the interpreter.
+#: Platforms on which native code that calls the interpreter was tested.
 _KNOWN_PLATFORMS = ("linux", "darwin")
 
 
@@ -146,7 +147,7 @@ def builtin_method(method: Any) -> tuple[int, int]:
     return address, id(method.__self__)
 
 
-#: What every descriptor begins with: ``PyDescr_COMMON``.
+#: Fields at the start of every descriptor: ``PyDescr_COMMON``.
 DESCRIPTOR_FIELDS = (
     ("references", ctypes.c_ssize_t),
     ("type", ctypes.c_void_p),
@@ -316,7 +317,8 @@ def _check_scalars() -> None:
 # References: CPython, ``Objects/typeobject.c``, ``update_one_slot``;
 # ``Include/descrobject.h``.
 
-#: Of a class: its functions for mappings; of those: ``object[key]`` (Python/C API, "Type Objects").
+#: Offset in a class of its table of mapping functions; offset there of ``object[key]`` (Python/C
+#: API, "Type Objects").
 _AS_MAPPING, _SUBSCRIPT = 112, 8
 
 
@@ -340,7 +342,7 @@ class _Wrapper(ctypes.Structure):
     _fields_ = (*DESCRIPTOR_FIELDS, ("base", ctypes.POINTER(_Base)), ("wrapped", ctypes.c_void_p))
 
 
-#: What wrappers refer to by address as long as the process lives.
+#: Objects that wrappers refer to by address until the process ends.
 _keep_alive: list[Any] = []
 
 

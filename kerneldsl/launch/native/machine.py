@@ -59,16 +59,16 @@ _METH_FASTCALL_KEYWORDS = 0x80 | 0x2
 _state = (ctypes.c_int64 * 2)(1, 0)
 _lock = ForkSafeLock()
 _is_installed = False
-#: Whether the methods of forms were compiled, or could not be.
+#: Whether compiling the methods of forms was tried.
 _has_forms = False
-#: Of them, by the symbols of their native forms, the class and the name.
+#: Class and name of each method of forms, by the symbol of its native form.
 _FORM_METHODS: dict[str, tuple[type, str]] = {
     "form_view": (NativeForms, "view"),
     "form_at": (NativeForms, "_at"),
     "form_empty": (NativeForms, "empty"),
     "buffer_del": (PooledBuffer, "__del__"),
 }
-#: Why it is not, once that was tried.
+#: Reason why native code is not installed, once that was tried.
 _refusal: str | None = None
 
 

@@ -36,7 +36,7 @@ class MapWord(IntEnum):
     DTYPE = 0
     RANK = 1
     SWIZZLE = 2
-    #: Where in the buffer the address of the array is, and where the map belongs.
+    #: Offsets in the buffer of the array's address and of the map.
     POINTER = 3
     PLACE = 4
     ITEM_BYTES = 5
@@ -47,9 +47,9 @@ class MapWord(IntEnum):
     KEY = 8
     #: Address of the map.
     IMAGE = 9
-    #: Where in the buffer the extents are, the innermost first.
+    #: Offset in the buffer of the extents, the innermost first.
     EXTENTS = 10
-    #: Where the strides are, but the innermost one; 0 if elements follow each other without gaps.
+    #: Offset in the buffer of the strides except the innermost; 0 for contiguous elements.
     STRIDES = 15
 
 
@@ -65,11 +65,11 @@ class MapRecord:
     wanted: TensorMap
     dtype: int
     item_bytes: int
-    #: Of the array's address, extents and strides.
+    #: Offsets of the array's address, extents and strides.
     pointer: int
     extents: tuple[int, ...]
     strides: tuple[int, ...]
-    #: Of the map.
+    #: Offset of the map.
     place: int
 
     @property

@@ -1,4 +1,4 @@
-"""From a launch that Python has made to a table by which native code repeats it.
+"""Preparing the table by which native code repeats a launch that Python has made.
 
 The dispatcher has just accepted these arguments in this shape, so nothing here is an error. If a
 table cannot express a launch, there is no table, and Python makes the launch.
@@ -107,7 +107,7 @@ def _prepare(
     written = state.traits.written
     maker = StepMaker(layout, device)
     steps = maker.steps(args, kinds_of(binding.given), wanted, written)
-    # What else is kept or has a stream is an argument that no step stands for.
+    # Any other kept object or stream belongs to an argument without a step.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
     conditions = _conditions(request, executable, config, layout)
@@ -204,8 +204,8 @@ def conditions_of(
         conditions += _of_array(promised, array, extent)
         same_as = promised.same_as
         if same_as is None and not compiled.is_disjoint:
-            # It may be for two arrays being one that the code was not promised that they are apart:
-            # others would get better code.
+            # The promise of disjoint arrays may be missing because two arguments are one array.
+            # Different arrays would get better code.
             same_as = found.array(number).same_as
         if same_as is not None:
             conditions += map(Same, array.numbers, arrays[same_as].numbers)
@@ -336,7 +336,7 @@ def _reader_guards(reader: object) -> list[Guard] | None:
         owner, name = outer[-1].value, reader.attribute
         names = vars(owner) if type(owner) is types.ModuleType else {}
         if name in names and not hasattr(types.ModuleType, name):
-            # Another class may be given to a module, and have a property of that name.
+            # A module's class may be replaced by another one, with a property of that name.
             plain = Guard(GuardKind.TYPE, owner, None, types.ModuleType)
             return [*outer, plain, _held(names, name, names[name])]
         # Attributes of other objects may be computed, inherited or hidden: they are read.
@@ -398,7 +398,7 @@ def _unchosen_guards(
     if isinstance(chosen, placement.FallbackDevice):
         return None
     if is_named:
-        # Only a substitute for another device could take precedence over the argument's own.
+        # Only a substitute for another device takes precedence over the device of the arguments.
         return [_held(choices, "process_wide", chosen)]
     if chosen is device:
         return [_held(choices, "process_wide", device)]

@@ -47,7 +47,7 @@ class StepKind(IntEnum):
 
 #: Kind, type, offset, and up to five numbers that depend on the kind.
 STEP_WORDS = 8
-#: Where in a device array's block its flags are, and what is passed begins, in bytes.
+#: Offsets in a device array's block of its flags and of the passed words, in bytes.
 BLOCK_FLAGS, BLOCK_HEAD = 16, 24
 #: The address of no object.
 _NO_BLOCK = 1
@@ -57,9 +57,9 @@ _NO_BLOCK = 1
 class ArgumentStep:
     """One argument."""
 
-    #: What it must be, exactly.
+    #: The exact type of the argument.
     type: type
-    #: Where its first parameter is, in bytes from the start of the buffer.
+    #: Offset of its first parameter, in bytes from the start of the buffer.
     offset: int
 
     kind: ClassVar[StepKind]
@@ -85,7 +85,7 @@ class ArgumentStep:
 class ScalarStep(ArgumentStep):
     """A number that is copied, or converted to another type, whatever it is."""
 
-    #: How.
+    #: The conversion.
     kind: StepKind  # type: ignore[misc]  # of others it belongs to the class
 
     def _numbers(self, put: Callable[[Sequence[ArgumentStep]], int]) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class IntegerStep(ArgumentStep):
     #: The smallest and the largest value.
     low: int
     high: int
-    #: Of the parameter.
+    #: Bytes of the parameter.
     nbytes: int
 
     kind = StepKind.INT
@@ -109,7 +109,7 @@ class IntegerStep(ArgumentStep):
 class DeviceArrayStep(ArgumentStep):
     """A device array, by its block."""
 
-    #: Of the array's kind.
+    #: Code of the array's kind.
     code: int
     #: Flags that must not be set.
     refused: int
@@ -141,7 +141,7 @@ class NumpyStep(ArgumentStep):
     #: Flags that are looked at, and what they must be.
     flags_looked_at: int
     flags: int
-    #: With 256 added where strides are passed.
+    #: Rank of the array, with 256 added if strides are passed.
     rank: int
 
     kind = StepKind.NDARRAY
@@ -153,12 +153,12 @@ class DescribedStep(ArgumentStep):
 
     #: Address of that function.
     describe: int
-    #: Where the tensor must be.
+    #: Index of the device of the tensor.
     device: int
     #: Rank and dtype.
     dtype: int
-    #: With the bytes of an element in the second byte, and above them the bits of an address that
-    #: must be 0.
+    #: Code of the required layout, with the bytes of an element in the second byte, and above them
+    #: a mask of the bits of an address that must be 0.
     layout: int
     #: Address of the further checks.
     checks: int
@@ -176,7 +176,7 @@ class AttributesStep(ArgumentStep):
     device: int
     #: Rank.
     ndim: int
-    #: As of a `DescribedStep`.
+    #: Code of the required layout, as in a `DescribedStep`.
     layout: int
     #: Address of the attributes' names.
     names: int
@@ -188,7 +188,7 @@ class AttributesStep(ArgumentStep):
 class TupleStep(ArgumentStep):
     """A tuple of arguments."""
 
-    #: One for each.
+    #: Steps of the elements.
     elements: tuple[ArgumentStep, ...]
 
     kind = StepKind.TUPLE

@@ -1,4 +1,4 @@
-"""From an argument that Python has accepted to how native code reads the next one like it."""
+"""Steps by which native code reads arguments like the ones that Python has accepted."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class StepMaker:
         #: Arguments that are other libraries' arrays.
         self.foreign_count = 0
         self.exchanges: list[Exchange] = []
-        #: How those are read.
+        #: Attributes by which foreign arrays are read.
         self.attribute_names: list[_AttributeNames] = []
-        #: What steps name by address.
+        #: Data types that steps refer to by address.
         self.dtypes: list[np.dtype[Any]] = []
 
     def steps(
@@ -218,7 +218,7 @@ class _AttributeNames:
     names: int
     #: Returns the current stream; its ``ptr`` is the handle.
     current_stream: Any
-    #: What the addresses belong to.
+    #: Owners of the memory at these addresses.
     keep: tuple[Any, ...] = field(repr=False)
 
 

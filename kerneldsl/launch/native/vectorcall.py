@@ -73,7 +73,7 @@ METHODS: dict[str, tuple[type, str]] = {}
 #: for a trial.
 SLOTS: dict[str, tuple[type, str, type]] = {}
 
-#: What the interpreter refers to by address as long as it lives.
+#: Objects that the interpreter refers to by address until the process ends.
 _keep_alive: list[Any] = []
 
 
