@@ -1,7 +1,9 @@
-"""Functions that numba.cuda computes otherwise: ``max``, ``min`` and ``float``.
+"""Functions that numba.cuda computes otherwise: ``max``, ``min``, ``float`` and ``print``.
 
 Of two floats beside a NaN its extremes are the number. Python's give the first argument unless the
 second is larger, so that the place of a NaN decides. And ``float`` of a float16 is that float16.
+Its prints show a bfloat16, which Python does not have, with six decimals. Of more values than a GPU
+formats they show the format alone.
 
 References
 ----------
@@ -19,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-__all__ = ["larger", "numba_cuda_form", "smaller"]
+__all__ = ["larger", "numba_cuda_form", "numba_print", "smaller"]
 
 _FLOATS = (types.float32, types.float64)
 
@@ -34,8 +36,12 @@ def smaller(x: Any, y: Any) -> Any:
     return np.fmin(x, y)
 
 
+def numba_print(*values: Any) -> None:
+    """Stand for ``print``; each target has its implementation."""
+
+
 # Tables of what functions cost know Python's by these names.
-larger.__name__, smaller.__name__ = "max", "min"
+larger.__name__, smaller.__name__, numba_print.__name__ = "max", "min", "print"
 
 
 def numba_cuda_form(function: Any, kinds: list[Any]) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import traceback
+import warnings
 
 import numba
 import numpy as np
@@ -175,6 +177,51 @@ def test_prints_of_tuples(capfd):
     kernel[1, (1, 1, 1)]((1, (-0.0, 3)))
     cuda.synchronize()
     assert capfd.readouterr().out == "(1, (-0.0, 3)) (1, 1, 1) (1.5,) ((), True)\n"
+
+
+def test_a_bfloat16_has_six_decimals_in_prints(capfd):
+    @cuda.jit
+    def kernel():
+        a = cuda.bfloat16(0.9375)
+        print(a, (a, 1.5))
+
+    kernel[1, 1]()
+    cuda.synchronize()
+    assert capfd.readouterr().out == "0.937500 (0.937500, 1.5)\n"
+    assert "%f (%f, %.15g%s)\n" in texts_in(kernel.ptx(arch="sm_90"))
+
+
+def texts_in(ptx):
+    """Return the constant texts in PTX."""
+    found = re.findall(r"\.b8 \w+\[\d+\] = \{([^}]*)\}", ptx)
+    return [bytes(map(int, each.split(","))).decode().rstrip("\0") for each in found]
+
+
+def test_a_print_of_more_values_than_a_gpu_formats(capfd):
+    @cuda.jit
+    def kernel(t):
+        print(t, 0.5, "a")
+
+    values = tuple(range(32))
+    with pytest.warns(kd.KernelWarning, match="cannot print more than 32 items.*has 33") as found:
+        kernel[1, 1](values)
+    assert found[0].filename == __file__
+    cuda.synchronize()
+    assert capfd.readouterr().out == f"{values} 0.5 a\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", kd.KernelWarning)
+        ptx = kernel.ptx("(" + ", ".join(["int64"] * 32) + ")", arch="sm_90")
+    shown = ", ".join(["%%lld"] * 32)
+    assert f"({shown}) %%.15g a\n" in texts_in(ptx)
+
+
+def test_a_print_of_as_many_values_as_a_gpu_formats(recwarn):
+    @cuda.jit
+    def kernel(t):
+        print(t, "a")
+
+    kernel[1, 1](tuple(range(32)))
+    assert not recwarn.list
 
 
 def test_vectors_that_arrays_do_not_have():

@@ -406,6 +406,19 @@ def test_more_floats_than_there_are_places_for_marks_are_printed() -> None:
     assert "call.uni (retval0), vprintf" in compile_ptx(show, "float32[::1]").ptx
 
 
+def test_more_values_than_the_driver_formats_are_refused() -> None:
+    def show(x):
+        a = x[0]
+        print((a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a), "text", (a * 1j, a, a * 2j))
+        print((a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a), "text", (a * 1j, a, a * 2j), a < 1,
+              a, a, a, a, a, a, a, a, a, a, a)  # fmt: skip
+
+    message = r"print of 33 values.*at most 32 in one call.*Print them in several calls"
+    with pytest.raises(kd.KernelTypingError, match=message) as raised:
+        compile_ptx(show, "float32[::1]")
+    assert raised.value.where.line.strip().startswith("print((a")
+
+
 def test_a_large_local_array_is_neither_filled_nor_slow_to_compile() -> None:
     def scratch(x):
         a = kd.local.array(50000, np.int64)

@@ -30,7 +30,7 @@ _WORDS = {
     r"predicate must be a boolean or an integer": "Predicate must be an integer or boolean",
     r"array has (\d+) axes, and index is a number": r"Expected \1 indices, got a scalar",
     r"array has (\d+) axes, and index is a tuple of (\d+)": r"Expected \1 indices, got \2",
-    r"is out of range for axis 0 of \S+\.shape,": "tuple index out of range",
+    r"is out of range for axis 0 of \S+\.shape\b": "tuple index out of range",
     r"an argument, and it reads (\w+) is": (
         r"Cannot capture the non-constant value associated with variable '\1' in a function that "
         "will escape."

@@ -18,7 +18,7 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
-from kerneldsl.lowering.numba_extremes import numba_cuda_form
+from kerneldsl.lowering.numba_extremes import numba_cuda_form, numba_print
 from kerneldsl.lowering.numba_internals.device_code import fold_arguments
 from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.numba_internals.overloads import is_of_program, overloads_of
@@ -188,7 +188,8 @@ def call_function(
     if result == types.none or _has_output(key_of(function), given, named):
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
-    attributes = {"function": print if is_print else function, "signature": signature}
+    printing = numba_print if reader.unit.follows_numba else print
+    attributes = {"function": printing if is_print else function, "signature": signature}
     attributes["call"] = None if is_print else call
     attributes["name"] = getattr(key, "__name__", str(key))
     made = reader.add("numba", operands, results, attributes, effect=effect)

@@ -104,7 +104,7 @@ def _writer(context: Any, module: ir.Module, bits: int) -> ir.Function:
 
 
 def write_print(
-    context: Any, builder: Any, kinds: Sequence[Any] = (), values: Sequence[Any] = ()
+    context: Any, builder: Any, kinds: Sequence[Any], values: Sequence[Any], *, of_numba: bool
 ) -> None:
     """Print values on a line by C's ``printf``, and empty its buffer.
 
@@ -119,7 +119,7 @@ def write_print(
     parts: list[str] = []
     flat: list[Any] = []
     for kind, value in zip(kinds, values, strict=True):
-        form, numbers = format_value(context, builder, kind, value, format_float)
+        form, numbers = format_value(context, builder, kind, value, format_float, of_numba=of_numba)
         parts.append(form)
         flat += numbers
     pointer, module = _BYTE.as_pointer(), builder.module

@@ -21,6 +21,7 @@ from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import ITS_OWN, mark_loop
+from kerneldsl.lowering.numba_extremes import numba_print
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.formatting import format_bytes
@@ -375,12 +376,14 @@ class CpuEmitter(Emitter):
                 raise NotReadError(operation.name)
 
     def numba(self, operation: Operation) -> None:
-        if operation.attributes["function"] is print:
+        function = operation.attributes["function"]
+        if function in (print, numba_print):
             from targets.cpu.intrinsics.printing import write_print
 
             kinds = [value.type for value in operation.operands]
             values = [self.plain(self.get(value), value.type) for value in operation.operands]
-            write_print(self.context, self.builder, kinds, values)
+            of_numba = function is numba_print
+            write_print(self.context, self.builder, kinds, values, of_numba=of_numba)
         else:
             super().numba(operation)
 

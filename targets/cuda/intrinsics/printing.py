@@ -13,29 +13,39 @@ from llvmlite import ir
 from numba import errors, types
 from numba.core import cgutils
 
+from kerneldsl.lowering.numba_extremes import numba_print
 from kerneldsl.lowering.numba_internals.device_target import Registry
-from kerneldsl.lowering.printing import format_value
+from kerneldsl.lowering.printing import MOST_ON_GPU, count_values, format_value
 
 __all__ = ["registry"]
 
 registry = Registry("kerneldsl_cuda printing")
 
 _i8p = ir.IntType(8).as_pointer()
-#: The driver formats at most this many values in one call.
-_LIMIT = 32
 #: Decimal digits of a floating-point number, by its bits; with more of them 0.1 would have a tail.
 _DIGITS = {16: 4, 32: 7, 64: 15}
 
 
 @registry.lower(print, types.VarArg(types.Any))
 def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
-    formats, values = _formatted(context, builder, sig.args, args, marks_whole=True)
-    if len(values) > _LIMIT:  # a mark is a value too
-        formats, values = _formatted(context, builder, sig.args, args, marks_whole=False)
-    if len(values) > _LIMIT:
+    count = count_values(sig.args)
+    if count > MOST_ON_GPU:
         raise errors.TypingError(
-            f"print of {len(values)} numbers; a kernel can print {_LIMIT} at a time"
+            f"print of {count} values, of which a GPU formats at most {MOST_ON_GPU} in one call. "
+            "Print them in several calls"
         )
+    return _write(context, builder, *_formatted(context, builder, sig.args, args))
+
+
+@registry.lower(numba_print, types.VarArg(types.Any))
+def _numba_print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
+    formats, values = _formatted(context, builder, sig.args, args, of_numba=True)
+    if len(values) > MOST_ON_GPU:
+        formats, values = [each.replace("%", "%%") for each in formats], []
+    return _write(context, builder, formats, values)
+
+
+def _write(context: Any, builder: ir.IRBuilder, formats: list[str], values: list[ir.Value]) -> Any:
     function = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(ir.IntType(32), [_i8p, _i8p]), "vprintf"
     )
@@ -49,9 +59,15 @@ def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
 
 
 def _formatted(
-    context: Any, builder: ir.IRBuilder, kinds: Any, args: Any, *, marks_whole: bool
+    context: Any,
+    builder: ir.IRBuilder,
+    kinds: Any,
+    args: Any,
+    *,
+    of_numba: bool = False,
+    marks_whole: bool = True,
 ) -> tuple[list[str], list[ir.Value]]:
-    """Make formats and values of a line; `marks_whole` puts ``.0`` after whole numbers."""
+    """Make formats and values of a line, with ``.0`` after whole numbers if there is room."""
 
     def format_float(value: ir.Value, bits: int) -> tuple[str, list[ir.Value]]:
         form = f"%.{_DIGITS[bits]}g"
@@ -62,9 +78,12 @@ def _formatted(
     formats: list[str] = []
     values: list[ir.Value] = []
     for kind, value in zip(kinds, args, strict=True):
-        text, flat = format_value(context, builder, kind, value, format_float)
+        text, flat = format_value(context, builder, kind, value, format_float, of_numba=of_numba)
         formats.append(text)
         values.extend(flat)
+    if marks_whole and len(values) > MOST_ON_GPU:  # a mark is a value, too
+        options = {"of_numba": of_numba, "marks_whole": False}
+        return _formatted(context, builder, kinds, args, **options)
     return formats, values
 
 

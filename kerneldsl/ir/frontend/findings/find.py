@@ -17,6 +17,7 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.recognize import operator_of
+from kerneldsl.lowering.numba_extremes import numba_print
 from kerneldsl.utilities.cached_property import cached_property
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def _findings(kernel: _Kernel) -> Iterator[Finding]:
         from kerneldsl.ir.frontend.findings.powers import negative_powers
 
         yield from negative_powers(kernel.powers)
+    if kernel.prints:
+        from kerneldsl.ir.frontend.findings.prints import long_prints
+
+        yield from long_prints(kernel.prints)
     if kernel.stores_at_fixed_places:
         from kerneldsl.ir.frontend.findings.updates import lost_updates
 
@@ -95,6 +100,8 @@ class _Kernel:
         self.compares_atomically = any(each.name.startswith("atomic.") for each in operations)
         self.shifts_right = any(operator_of(each) is operator.rshift for each in operations)
         self.powers = [each for each in operations if operator_of(each) in _POWERS]
+        #: Prints by numba.cuda's rules.
+        self.prints = [op for op in operations if op.attributes.get("function") is numba_print]
         #: Whether an index of a store is no result of a computation.
         self.stores_at_fixed_places = any(
             each.name == "array.store" and all(map(_is_plain, each.operands[1:-1]))
