@@ -76,8 +76,8 @@ _c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
     ("PyCFunction_GetFunction", ctypes.pythonapi)
 )
 
-#: Offset in a dictionary of its version, a number unique to each state of a dictionary (PEP 509),
-#: and the versions of Python that have it.
+#: Offset in a dictionary of its version, and the versions of Python that have it. The version is a
+#: number unique to each state of a dictionary (PEP 509).
 _DICT_VERSION, _HAVE_DICT_VERSION = 24, ((3, 11), (3, 12))
 
 #: Versions of CPython with headers that were read, and which the tests were run with. In 3.14 a

@@ -157,8 +157,8 @@ class DescribedStep(ArgumentStep):
     device: int
     #: Rank and dtype.
     dtype: int
-    #: Code of the required layout, with the bytes of an element in the second byte, and above them
-    #: a mask of the bits of an address that must be 0.
+    #: Code of the required layout. The second byte has the bytes of an element. The bytes above it
+    #: are a mask of the bits of an address that must be 0.
     layout: int
     #: Address of the further checks.
     checks: int
