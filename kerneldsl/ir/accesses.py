@@ -45,7 +45,7 @@ __all__ = [
 Owner: TypeAlias = int | Operation | str
 _NOTHING: frozenset[Owner] = frozenset()
 _ARGUMENTS, _DYNAMIC = "arguments", "dynamic shared"
-#: What ends a thread by an error or is for debuggers, and writes no element.
+#: Operations that end a thread by an error or serve debuggers, and write no element.
 _CHECKS = ("fault", "fault.check", "unpack.check", "variable")
 #: Modules with functions that only compute from their arguments.
 _COMPUTING_MODULES = ("_operator", "builtins", "cmath", "math", "operator")
@@ -83,7 +83,7 @@ class Accesses:
     def __init__(self, function: Function, kinds: Sequence[Kind], promises: Promises) -> None:
         self._owners = _owners(kinds, promises)
         self._known: dict[Value, frozenset[Owner]] = {}
-        #: Of a tuple among the arguments, or in one: its kind, and the number of its first array.
+        #: Kind of each tuple among the arguments or in one, and the number of its first array.
         self._tuples: dict[Value, tuple[TupleKind, int]] = {}
         arguments = function.body.arguments
         for number, value in enumerate(arguments if len(arguments) == len(kinds) else ()):
@@ -103,7 +103,8 @@ class Accesses:
         if isinstance(use, IntrinsicUse):
             is_ordered = use.static.get("order", "relaxed") != "relaxed"
             if LanguageEffect.FENCE in use.intrinsic.effect or is_ordered:
-                # Other blocks may look for what was written before, and the reverse.
+                # A fence orders all memory: other blocks may read what was written before it, and
+                # the reverse.
                 everything = frozenset(self._owners)
                 return Access(everything, everything)
         return self.elements(operation)

@@ -21,7 +21,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 
 __all__ = ["analyze_barriers", "barrier_problems"]
 
-#: What helps where a block is to do as one what single threads do, miss or differ in.
+#: Remedies for operations of a block that some threads skip, or reach with different arguments.
 _OUT_OF_CONDITION = "Move the operation out of the condition, and guard only the work around it"
 _STAY = (
     "Let every thread reach it: put what some threads leave out under a condition, in place of "
@@ -51,7 +51,7 @@ def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
     analyze = partial(uniformity_of, function, spec.kinds, groups)
     analyze = partial(analyze, awaits_returned=not spec.unit.follows_numba)
     overlapping = analyze(arguments_may_overlap=True)
-    # Where arrays are known to be apart, no value varies more.
+    # Values vary no more where arrays are known not to overlap, so this is the upper bound.
     found = tuple(barrier_problems(overlapping, Scope.BLOCK))
     of_grid = tuple(_grid_problems(overlapping)) if spec.traits.syncs_grid else ()
     apart = overlapping

@@ -38,9 +38,10 @@ class Level(enum.IntEnum):
     """Variation of a value between the threads of a group; joins take the maximum."""
 
     UNIFORM = 0
-    """The same in every thread of the group."""
+    """Equal in all threads of the group."""
     UNPROVEN = 1
-    """May differ: it was loaded from memory, or came out of an atomic or an unknown function."""
+    """May differ: the value was loaded from memory, or is a result of an atomic or an unknown
+    function."""
     VARYING = 2
     """Depends on the thread's own index."""
 
@@ -49,15 +50,15 @@ class Level(enum.IntEnum):
 class Divergence:
     """Cause for which something is not the same in all threads of a launch."""
 
-    #: The largest group of threads for which it is the same.
+    #: The largest group of threads in which the value is uniform.
     scope: Scope
-    #: The smallest group with an index on which it depends, GRID if it depends on none.
+    #: The smallest group with an index on which the value depends; GRID if it depends on none.
     index: Scope
     #: A sentence without its end, with ``{text}`` for the source and ``{varies}`` for the level.
     form: str
     #: The expression or statement.
     source: Part | None
-    #: What it comes from.
+    #: The divergence that it follows from.
     cause: Divergence | None = None
     #: Several causes. None of them is the worst for each group.
     parts: tuple[Divergence, ...] = ()

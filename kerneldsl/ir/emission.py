@@ -48,8 +48,8 @@ class Emitter(ValueEmitter):
         self.fits_32: Callable[[Value], bool] = lambda value: False
         #: Marks what is written with a place in the source.
         self.mark: Callable[[SourcePlace], None] | None = None
-        #: For each label, the block after its operation, and the blocks from which control gets
-        #: there, with the values that they give.
+        #: Maps each label to the block after its operation, and to the predecessors of that block
+        #: with the values that each of them passes.
         self.labels: dict[Label, tuple[Any, list[tuple[Any, list[Any]]]]] = {}
         self.handlers: dict[str, Callable[[Operation], None]] = {
             "const": self.constant,

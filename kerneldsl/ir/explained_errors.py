@@ -22,7 +22,7 @@ from kerneldsl.lowering.numba_internals.moved import moved_name
 
 __all__ = ["NO_JIT", "explained_errors", "translate"]
 
-#: What is wrong, and what to do, where a setting keeps Numba from compiling.
+#: Message and remedy if a setting keeps Numba from compiling.
 NO_JIT = (
     "NUMBA_DISABLE_JIT is set, so Numba compiles nothing",
     "Unset NUMBA_DISABLE_JIT; to look into a kernel, use @kd.kernel(debug=True)",

@@ -34,9 +34,10 @@ class Guard:
 
     #: The branches, from the outermost on.
     branches: list[Operation] = field(default_factory=list)
-    #: Which region of each is run if it is passed: the second if the first returns.
+    #: Index of the region of each branch that runs if the guard is passed: 1 if the first region
+    #: returns.
     passed: list[int] = field(default_factory=list)
-    #: The arithmetic before each.
+    #: The arithmetic before each branch.
     before: list[list[Operation]] = field(default_factory=list)
 
     def add(self, branch: Operation, passed: int, before: list[Operation]) -> None:
@@ -115,9 +116,9 @@ def _returns_alone(region: Region) -> bool:
 class _Form(enum.Enum):
     """Dependence of a value on the thread's index."""
 
-    #: Not at all.
+    #: Independent of the thread's index.
     UNIFORM = enum.auto()
-    #: As a sum of coordinates, each with a small constant factor, and something uniform.
+    #: A sum of coordinates, each with a small constant factor, and a uniform value.
     LINEAR = enum.auto()
 
 

@@ -17,7 +17,7 @@ __all__ = ["CHANGING", "Intervals", "doubt_of_memory"]
 
 _Written = frozenset[Owner]
 _NOTHING: _Written = frozenset()
-#: What a load is from that some threads may do before a write, and some after it.
+#: Source of a load that some threads may execute before a write, and others after it.
 CHANGING = "memory that may be written before the next or after the last barrier"
 
 
@@ -68,7 +68,7 @@ class _Walk:
         self.group = group
         self.forward = forward
         self.seen: dict[Operation, _Written] = {}
-        #: What is written on the way of those that leave an operation.
+        #: Memory written on the paths that leave each labeled operation.
         self.left: dict[Label, _Written] = {}
 
     def region(self, region: Region, written: _Written) -> _Written:

@@ -181,9 +181,9 @@ class Linear:
 class Fact:
     """``form >= 0``, or ``form > 0``."""
 
-    #: What is bounded.
+    #: The bounded form.
     form: Linear
-    #: Whether it is greater than 0, which is at least 1.
+    #: Whether the form is greater than 0, that is, at least 1.
     is_strict: bool = False
 
 
@@ -213,7 +213,7 @@ def lower_bound(
 class _Search:
     """A search for a bound; an object, since a function that calls itself refers to itself."""
 
-    #: For each atom, forms in which it occurs, its factor, and a number that the form is not below.
+    #: Facts by atom: the form, the atom's factor in it, and the form's lower bound.
     usable: dict[str, list[tuple[Linear, int, int]]]
     bound_of_atom: Callable[[str], int | None]
     may_go_on: Callable[[], bool]

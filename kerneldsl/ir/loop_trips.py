@@ -34,19 +34,19 @@ def _counted(start: IndexForm, stop: int | None, step: int | None) -> float | No
         return None
     if start.is_uniform:
         return float(max(0, -((start.constant - stop) // step)))
-    # From each thread's own place on: what the threads of a block share, on average.
+    # The loop starts at a thread's own index: this is the average over the threads of a block.
     return max(0.0, (stop - start.constant) / step)
 
 
 class TestedVariable(NamedTuple):
     """A variable of a ``while`` loop that its condition compares and an operator changes."""
 
-    #: Its number among the variables of the loop.
+    #: Number of the variable among the loop's variables.
     number: int
-    #: The comparison, with the variable first, and what it is compared with.
+    #: The comparison, with the variable as its first operand, and the second operand.
     relation: Any
     limit: Value
-    #: What makes the next value of the variable, which is its first operand.
+    #: Operation with the variable as its first operand; its result is the variable's next value.
     update: Operation
 
 

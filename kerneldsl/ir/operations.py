@@ -121,7 +121,7 @@ class Operation:
         self.results = [Value(each, self) for each in result_types]
         self.attributes = attributes or {}
         self.regions = regions or []
-        #: Of itself, without the operations of its regions.
+        #: Effect of the operation itself, without the operations in its regions.
         self.effect = effect
         #: The :class:`SourcePlace` in the source.
         self.place = place
@@ -201,14 +201,14 @@ class Label:
     def __init__(self, name: str, *, ends_kernel: bool = False) -> None:
         #: ``break``, ``continue`` or ``return``.
         self.name = name
-        #: Whether a thread that leaves is at the end of the kernel.
+        #: Whether a ``leave`` to this label ends the thread's work in the kernel.
         self.ends_kernel = ends_kernel
 
 
 class Binding(NamedTuple):
     """A variable that holds a value, or a call that returned it, for messages."""
 
-    #: As the user wrote it, ``None`` for a call.
+    #: Name that the user wrote; ``None`` for a call.
     name: str | None
     #: The :class:`~kerneldsl.frontend.parts.Part` with the statement that assigns it, or the
     #: call.
@@ -263,19 +263,20 @@ class Function:
             value.name = parameter
         #: The normal form that it was made of.
         self.unit = unit
-        #: What it does for one index, if it was counted before any rewrite.
+        #: Work for one index, counted before any rewrite.
         self.work = KernelWork()
-        #: In debug mode, the places that can fail, by their number.
+        #: Places that can fail in debug mode, by number.
         self.fault_sites: tuple[Any, ...] = ()
-        #: Whether it had loops when it was read, also over the elements of rows.
+        #: Whether the function had loops when it was read, loops over the elements of rows
+        #: included.
         self.has_loops = False
-        #: What to warn of.
+        #: Warnings about the function.
         self.findings: tuple[Any, ...] = ()
-        #: Stores to float32 arrays of what is computed in float64.
+        #: Warnings about stores of float64 results to float32 arrays.
         self.wide_stores: tuple[Any, ...] = ()
-        #: What is known of its barriers, once they are analyzed.
+        #: Facts about its barriers, once they are analyzed.
         self.barriers: BarrierFacts = NO_BARRIERS
-        #: What holds each value, in the order of the source.
+        #: Variables and calls that hold each value, in the order of the source.
         self.bindings: dict[Value, list[Binding]] = {}
 
 
@@ -330,9 +331,9 @@ def carried_arguments(operation: Operation) -> list[list[Value]]:
 class HandedOn(NamedTuple):
     """A variable that a branch or loop hands on."""
 
-    #: Its result, and the arguments of the regions of a loop that carry it.
+    #: Result of the operation, and the arguments of a loop's regions that carry the variable.
     targets: list[Value]
-    #: The value that a loop begins with, and those at the ends of regions.
+    #: Initial value of a loop's variable, and the values at the ends of the regions.
     sources: list[Value]
 
 

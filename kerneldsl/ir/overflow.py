@@ -62,7 +62,7 @@ _SUMS = (*_ADDITIONS, operator.neg, abs, max)
 _LEAST = (min, operator.and_)
 _QUOTIENTS = (operator.floordiv, operator.rshift)
 _PRODUCTS = (operator.mul, operator.lshift, operator.pow)
-#: Which operand of a comparison is less than the other one.
+#: Position of the operand that a comparison says is the smaller one.
 _LESS = {operator.lt: 0, operator.le: 0, operator.gt: 1, operator.ge: 1}
 #: Bits of extents, and those that a number below an unknown limit may get in an iteration.
 _BITS_OF_EXTENTS, _BITS_OF_UNKNOWN = 31, 2
@@ -342,14 +342,14 @@ class _Sources:
     def __init__(self, loop: Operation) -> None:
         inner = [each for region in loop.regions for each in region.walk()]
         handed = (each for operation in inner for each in handed_on(operation))
-        #: What branches and inner loops hand on.
+        #: Sources of the values that branches and inner loops hand on.
         self._handed = {target: each.sources for each in handed for target in each.targets}
         arguments = (each for region in loop.regions for each in region.arguments)
         results = (each for operation in inner for each in operation.results)
-        #: What an iteration computes.
+        #: Values that an iteration computes.
         self._made = {*arguments, *results, *self._handed}
         whole = {v for operation in inner if not _halves(operation) for v in operation.operands}
-        #: What is used by its half alone.
+        #: Values of which only quotients by two or more are used.
         self._halved = self._made - whole
 
     def of(self, value: Value) -> list[Value]:

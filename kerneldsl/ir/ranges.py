@@ -51,9 +51,9 @@ INTERVALS: dict[str, Interval] = {
 _MIN, _MAX = -(2**63), 2**63 - 1
 #: Rounds of a loop before its bounds are widened.
 _ROUNDS = 2
-#: What Numba computes with integers.
+#: Integer types in which Numba computes.
 _COMPUTED = (types.int64, types.uint64)
-#: What a comparison adds to the lower and to the upper bound of each operand.
+#: Lower and upper limits that a comparison adds to each operand, relative to the other one.
 _RELATIONS: dict[Any, tuple[tuple[int | None, int | None], tuple[int | None, int | None]]] = {
     operator.lt: ((None, -1), (1, None)),
     operator.le: ((None, 0), (0, None)),
@@ -222,7 +222,8 @@ class _Walk:
                 return
             new = [hull(old, end) for old, end in zip(found, ends, strict=True)]
             if new == found:
-                # What was widened too far comes back: an iteration from here is an upper bound.
+                # A second pass from the fixed point narrows bounds that were widened too far: one
+                # iteration from an upper bound is an upper bound.
                 narrower = [hull(one, end) for one, end in zip(entering, ends, strict=True)]
                 if narrower == found or settled == _ROUNDS:
                     return

@@ -39,9 +39,9 @@ T = TypeVar("T", bound=Hashable)
 BINARY = frozenset(IN_PLACE)
 #: All functions of Python's module of operators.
 OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
-#: What holds where a comparison does not, unless a NaN is compared.
+#: Comparisons that hold where another one does not, unless a NaN is compared.
 OPPOSITES = {COMPARISONS[one]: COMPARISONS[other] for one, other in OPPOSITE_NODES.items()}
-#: Comparisons by those with the operands the other way round.
+#: Comparisons by those with swapped operands.
 MIRRORED = {
     operator.lt: operator.gt,
     operator.le: operator.ge,

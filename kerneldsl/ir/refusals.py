@@ -60,15 +60,15 @@ class Refusal(errors.TypingError):  # type: ignore[misc]
         self.what = what
         self.remedy = remedy
         self.limit = limit
-        #: Whether it is about a value that is assigned, and not about its target.
+        #: Whether the error concerns an assigned value, not its target.
         self.is_of_value = is_of_value
         #: The type of a new array that needs memory.
         self.array = array
-        #: Whether the text is this project's, and not Numba's.
+        #: Whether the text is this project's, not Numba's.
         self.is_known = is_known
         #: The place of an operation that was written as code when this was found.
         self.place: SourcePlace | None = None
-        #: What else is known, about an operand.
+        #: Further facts about an operand.
         self.reason = ""
         #: The expression or statement.
         self.source: Part | None = None
@@ -81,11 +81,11 @@ class Refusal(errors.TypingError):  # type: ignore[misc]
 
 # -- texts of Numba -------------------------------------------------------------------------------
 
-#: What colours a terminal; Numba puts it into its messages where colorama is installed.
+#: Colour codes of a terminal; Numba puts them into its messages where colorama is installed.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: A typing rule of the language. It may be in the text of an operator that Numba tried.
 _OWN_RULE = re.compile(r"^(?:.*TypingError: )?kerneldsl\.([\w.]+): (.*)", re.MULTILINE)
-#: In the text of errors of implementations that need memory for an array.
+#: Texts in errors of implementations that need memory for an array.
 _OF_MEMORY = (
     *("NRT required but not enabled", "array_allocate", "'_allocate'"),
     "Only accept returning of array passed into the function",
@@ -227,7 +227,7 @@ def _is_narrow(kind: Any) -> bool:
     return str(kind) in ("float16", "bfloat16")
 
 
-#: What Python's names of types of objects mean.
+#: Words for Python's names of types of objects.
 _PYTHONS_OWN = {"type": "a class", "builtin_function_or_method": "a function of Python's"}
 
 
@@ -410,7 +410,7 @@ def operator_refusal(name: str, kinds: tuple[Any, ...]) -> Refusal:
     )
 
 
-#: What to write instead of functions, and of methods of arrays.
+#: Replacements for functions, and for methods of arrays.
 _REMEDIES = {
     "print": "Print numbers, tuples of numbers and constant texts: single elements of an array",
     **dict.fromkeys(

@@ -153,7 +153,7 @@ class Builder:
     def __init__(self, typing: Typing, operations: list[Operation] | None = None) -> None:
         self.typing = typing
         self.operations: list[Operation] = [] if operations is None else operations
-        #: Where in the source the operations are.
+        #: Source place of the operations.
         self.place: Any = None
 
     def operation(

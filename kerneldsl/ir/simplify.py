@@ -38,7 +38,7 @@ class _Needed:
 
     def __init__(self, region: Region) -> None:
         self._around: dict[Operation, Operation] = {}
-        #: What a branch or loop hands on, with that operation.
+        #: Values that a branch or loop hands on, with that operation.
         self._handed_on: dict[Value, tuple[Operation, HandedOn]] = {}
         self._operations: set[Operation] = set()
         self._values: set[Value] = set()
@@ -59,7 +59,7 @@ class _Needed:
             if operation.effect & _NEEDED:
                 self._pending.append(operation)
             if operation.name == "unreachable" and number:
-                # Without what is before it, control would get here.
+                # Control would reach this operation without the one before it.
                 self._pending.append(region.operations[number - 1])
             for each in handed_on(operation):
                 self._handed_on.update(dict.fromkeys(each.targets, (operation, each)))

@@ -46,7 +46,8 @@ class Typing:
     def operator(self, function: Any, kinds: tuple[Any, ...]) -> Any:
         key = (function, kinds)
         if key not in self._operators:
-            # By the operator's type in kernels: comparisons of integers of both signs are exact.
+            # The operator's type in kernels: comparisons of signed with unsigned integers are
+            # exact.
             refusal = partial(operator_refusal, function.__name__, kinds)
             found = self._resolved(self.function(function), kinds, {}, refusal)
             self._operators[key] = found

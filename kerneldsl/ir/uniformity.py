@@ -45,7 +45,7 @@ from kerneldsl.language.kinds import Kind
 
 __all__ = ["Meeting", "Uniformity", "uniformity_of"]
 
-#: What threads do with memory, or with others, may give each of them something else.
+#: Effects of threads on memory or on others, which may give each thread another result.
 _OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
 #: Coordinates, which passes add too.
 _INDICES = {
@@ -86,10 +86,10 @@ class Meeting(NamedTuple):
     """An operation that the threads of a group perform together."""
 
     intrinsic: Intrinsic
-    #: How the way to it varies, and by which threads have returned before.
+    #: Divergence of the control flow to it, and of the threads that have returned before.
     control: Fact
     left: Fact
-    #: How the arguments of the call vary.
+    #: Divergence of each argument of the call.
     arguments: tuple[Fact, ...]
 
 
@@ -108,20 +108,21 @@ class Uniformity:
         self._bindings = function.bindings
         self._accesses = accesses
         self._intervals = intervals
-        #: Of each value; of an array, its place in memory. What is not here is uniform.
+        #: Divergence of each value; of an array, that of its address. A value without an entry is
+        #: uniform.
         self._facts: dict[Value, Divergence] = {}
-        #: Of the shapes and strides of arrays.
+        #: Divergence of the shapes and strides of arrays.
         self._extents: dict[Value, Divergence] = {}
         self._held: dict[tuple[Value, int, Divergence], Divergence] = {}
-        #: How the way varies by which threads reach what is evaluated now.
+        #: Divergence of the control flow to the operation being evaluated.
         self._control: Fact = None
-        #: How the ways vary by which threads have left the operations around.
+        #: Divergence of the exits from the labeled operations around it.
         self._exits: dict[Label, Fact] = {}
-        #: How the way varied by which threads have returned so far.
+        #: Divergence of the returns so far.
         self._left: Fact = None
-        #: What threads do together, in the order of the source.
+        #: Collective operations, in the order of the source.
         self.meetings: dict[Operation, Meeting] = {}
-        #: Loads that give the same to threads with the same index.
+        #: Loads that give equal values to threads with equal indices.
         self.uniform_loads = set[Operation]()
         self._region(function.body)
 

@@ -51,7 +51,7 @@ __all__ = ["count_work"]
 #: Relations that bound an index.
 _BELOW = (operator.lt, operator.le)
 _RELATIONS = (*_BELOW, operator.gt, operator.ge)
-#: What takes long also in an address.
+#: Operations that are expensive even in address computations.
 _DIVISIONS = ("div", "mod", "pow")
 
 
@@ -308,7 +308,7 @@ class _Part(NamedTuple):
     """An index along one axis of an array."""
 
     form: IndexForm
-    #: The same for equal indices.
+    #: Key that is equal for equal indices.
     key: Any
 
     def times(self, count: int) -> _Part:
@@ -341,7 +341,7 @@ def _accesses(operation: Operation) -> Iterator[tuple[Value, list[Value], bool]]
     """Yield the array, the indices, and whether it is written, of each access of an operation."""
     operands = operation.operands
     match operation.name:
-        # Of a record it is the address.
+        # An element of a record array is only an address.
         case "array.load" if not isinstance(operation.result.type, types.Record):
             yield operands[0], operands[1:], False
         case "packed.load":

@@ -143,7 +143,7 @@ def _linked(reader: Reader, unit: FunctionUnit, code: LinkedCode, arguments: lis
     given = [packed(reader, each) for each in arguments]
     rule = call_rule(code, unit.name, unit.parameters)
     signature = rule(tuple(each.type for each in given), {})
-    # It may also contain an exchange.
+    # Linked code may contain an exchange between threads.
     effect = Effect.NONE if code.is_pure else Effect.READ | Effect.WRITE | Effect.EXCHANGE
     result = signature.return_type
     made = reader.add(

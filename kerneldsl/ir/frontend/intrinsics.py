@@ -93,7 +93,7 @@ def _refuse_part(reader: Reader, use: IntrinsicUse, part: Any, index: Any) -> No
     raise Refusal(what, "Give an index for each axis")
 
 
-#: What is called is not known.
+#: Typings of intrinsics with a body that is not known here.
 _UNKNOWN = (language.Typing.INLINE, language.Typing.LINKED, language.Typing.LINKED_ARRAY)
 
 

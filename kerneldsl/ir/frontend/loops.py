@@ -34,7 +34,7 @@ class _Range(NamedTuple):
     stop: Value
     step: Value
     kind: Any
-    #: Of a range that is counted from 0.
+    #: Trip count of a range of uint64, which a loop counts from 0; ``None`` for other ranges.
     length: Value | None
 
 

@@ -49,7 +49,7 @@ class Origin(enum.Enum):
 
 
 _WIDE, _SIGNED = types.uint64, types.int64
-#: What is converted beside a uint64.
+#: Origins of values that are converted to uint64 if the other operand is one.
 _CONVERTED = (Origin.TRUTH, Origin.LITERAL, Origin.CARRIED, Origin.COUNTED)
 _OPEN = (Origin.CARRIED, Origin.COUNTED)
 _SHIFTS = also_in_place((operator.lshift, operator.rshift))
@@ -66,7 +66,7 @@ _OF_NUMPY = """
 """
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY.split())})
 _WHERE = "numpy.where"
-#: Of a uint64 and signed numbers their result is exact, and a uint64.
+#: Functions with an exact uint64 result for a uint64 and signed numbers.
 _LARGEST = ("max", "numpy.maximum", "numpy.fmax")
 #: Intrinsics that count bits of a number.
 _COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
@@ -76,13 +76,13 @@ class Origins:
     """Origins of the values of a function while it is read."""
 
     def __init__(self) -> None:
-        #: Those that do not follow from the type.
+        #: Origins of values that do not follow from their types.
         self._known: dict[Value, Origin] = {}
-        #: Whether literals are converted. In functions of Numba they keep its rule.
+        #: Whether literals are converted. They are not in functions of Numba, which keep its rule.
         self.is_active = True
         #: Loops that are read.
         self.loops = 0
-        #: How often a variable of a loop was taken for a literal.
+        #: Number of uses of a loop variable as a literal.
         self.used = 0
 
     def of(self, value: Value) -> Origin:

@@ -1,4 +1,4 @@
-"""From a normal form to a typed function, in one forward pass.
+"""Reading a normal form into a typed function, in one forward pass.
 
 Each operation is typed when it is made: the types of its operands are known by then. A variable
 that a loop assigns has the type that holds its values before the loop and at the end of the body.

@@ -100,39 +100,39 @@ class Reader:
         #: The region that is read, and its operations.
         self.region: Region = Region()
         self.operations: list[Operation] = self.region.operations
-        #: For variables of loops that have no type yet: what notes that they are tuples.
+        #: Loop variables without a type yet, each with a callback that records that it is a tuple.
         self.expansions: dict[Value, Callable[[tuple[Any, ...]], None]] = {}
         #: Variables of loops that nothing assigns before the first iteration.
         self.unassigned: set[Value] = set()
-        #: Types of what variables without a type were merged with.
+        #: Types that were merged with variables without a type.
         self.guesses: dict[Value, set[Any]] = {}
         #: Loops of the function that are read.
         self.loops = 0
-        #: Where control goes to that leaves the function or loop that is read.
+        #: Targets of control flow that leaves the function or loop being read.
         self.exits: dict[str, Any] = {}
         self.place = SourcePlace(unit.first_line, 0, unit, None)
-        #: What holds the values of the function.
+        #: Variables and calls that hold each value of the function.
         self.bindings: dict[Value, list[Binding]] = {}
         #: The call of the function that is read.
         self.caller: SourcePlace | None = None
         #: Calls of device functions around what is read.
         self.depth = 0
-        #: Whether linked functions are calls of other code, or else their bodies.
+        #: Whether linked functions stay calls; otherwise their bodies are read.
         self.calls_linked = False
-        #: Returns what Numba calls for one of its functions. Without it, bodies are read.
+        #: Returns the function that Numba calls for one of its own. Without it, bodies are read.
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
         #: Reads the body of a device function in the place of a call, from its arguments.
         self.call: Callable[[FunctionUnit, list[Any]], Any] = _never
         #: Adds an operation that says what a variable is assigned, if debuggers are to see it. The
         #: number is that of a parameter, from 1.
         self.keep: Callable[..., None] = _keep_nothing
-        #: In debug mode, what can fail.
+        #: Checks of operations that can fail, in debug mode.
         self.faults: Any = None
-        #: Whether a thread ends by an exception where Python does.
+        #: Whether a thread ends with an exception where Python raises one.
         self.raises = False
-        #: Why a statement or expression was skipped, for a loop around it that is read again.
+        #: Reason why a statement or expression was skipped, if a loop around it is read again.
         self.skipped: Refusal | None = None
-        #: Whether a kernel's early returns stay, or else become branches.
+        #: Whether early returns of a kernel stay; otherwise they become branches.
         self.keeps_returns = False
         #: Reads the expressions of a kernel with tiles.
         self.tiles: TileReader | None = None
@@ -140,11 +140,11 @@ class Reader:
         self.tile_types: dict[str, Any] = {}
         #: The statement or expression that is read.
         self.source: Part | None = None
-        #: Where variables are assigned and read.
+        #: Places in which variables are assigned and read.
         self.names = SourceNames()
         #: The type and line of the first float that a variable of a function is assigned.
         self.floats: dict[tuple[FunctionUnit, str], tuple[Any, int]] = {}
-        #: Where the types of integers come from.
+        #: Origins of the types of integers.
         self.origins = Origins()
         #: Notes what nodes are (:mod:`kerneldsl.ir.frontend.notes`), if that is wanted.
         self.notes: Any = None

@@ -19,14 +19,14 @@ RESULT = "return"
 class Assignment(NamedTuple):
     """An assignment of a value to a variable, or to a member of one that is a tuple."""
 
-    #: With the place of a member, as in ``pair[1]``.
+    #: Name of the variable, with the index of a member, as in ``pair[1]``.
     name: str
     value: Value
-    #: The target, a parameter, or for the result of a function what is returned.
+    #: The target, a parameter, or the expression that a function returns.
     place: Part
-    #: What the statement assigns; ``None`` for a parameter and a variable of a loop.
+    #: The assigned expression; ``None`` for a parameter and a variable of a loop.
     source: ast.expr | None
-    #: The place of a member in the source, if that is not written as a tuple.
+    #: Index of the member of the source, if the source is not written as a tuple.
     member: str
     #: The call of the function that is read.
     caller: SourcePlace | None
@@ -37,7 +37,7 @@ class SourceNames:
 
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
-        #: Where a value is read by a name.
+        #: Reads of each value by a name.
         self.reads: dict[Value, list[Part]] = {}
 
     def assign(

@@ -33,7 +33,7 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
         value = (reader.value if are_elements else reader.value_or_tile)(node.value)
     except Refusal as refusal:
         if refusal.array is not None and refusal.source == Part(reader.unit, node.value):
-            # In one element it cannot be stored at all.
+            # A new array cannot be stored in an element, but a variable may hold it unused.
             value = reader.add("undefined", [], (refusal.array,)).result
             bind_target(reader, node.targets[0], value, node.value)
         raise

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-#: What a tile has, by the names that follow it in a kernel.
+#: Names of the methods and attributes of tiles.
 _MEMBERS = tuple(sorted((*TILE_METHODS, *TILE_ATTRIBUTES, "map")))
 
 

@@ -40,7 +40,7 @@ from kerneldsl.lowering.types import NumbaTile, PackedView
 
 __all__ = ["read_tile"]
 
-#: What an operation is given: nodes, and constants as their values. A tile with the operation as a
+#: Arguments of an operation: nodes, and constants as their values. A tile with the operation as a
 #: method is read already.
 _Given = dict[str, Any]
 

@@ -222,7 +222,7 @@ def _atomic(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, An
     return array.dtype(array, index, *[array.dtype for _ in values])
 
 
-# What threads of a warp or a block compute together, and chains of blocks.
+# Collective operations of a warp or a block, and chains of blocks.
 
 
 def _sum(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

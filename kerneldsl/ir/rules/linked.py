@@ -87,7 +87,8 @@ def _nothing(call: Call) -> None:
     """Write nothing."""
 
 
-#: What runs a Python body converts by its typing rule alone.
+#: Emitters of intrinsics for targets that run the Python body; arguments are converted by the
+#: typing rule alone.
 EMITTERS: dict[str, Emitter] = {
     "linked.number": _same,
     "linked.array": _nothing,

@@ -39,13 +39,13 @@ _FARTHEST = 1 << 62
 class Slot:
     """An element, in code that is repeated for each of them."""
 
-    #: Its number in the tile, counted along the last axis first.
+    #: Number of the element in the tile, in C order.
     index: ir.Value
-    #: Its number among the elements that the code has.
+    #: Number of the element among those that the thread holds.
     slot: ir.Value
-    #: Its place in a thread's group of neighbours.
+    #: Position of the element in a thread's group of consecutive elements.
     place: ir.Value | None = None
-    #: Its index along each axis, if the loops of the code have them.
+    #: Indices along the axes, if the loops of the code have them.
     indices: Sequence[ir.Value] = ()
 
 

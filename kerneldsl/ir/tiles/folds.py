@@ -48,18 +48,20 @@ def _same(reader: Reader, total: Value, count: Value) -> Value:
 class Fold:
     """A combination of elements."""
 
-    #: Returns what combines two values, for a target context and Numba's type of both.
+    #: Returns the function that combines two values, for a target context and Numba's type of both.
     combination: Callable[[Any, Any], Combination]
-    #: Returns what changes nothing that it is combined with, for that type.
+    #: Returns the neutral element of the combination, for that type.
     identity: Callable[[Any], Any]
-    #: What a scan gives that has combined no element.
+    #: Result of a scan before any element is combined.
     nothing: int = 0
-    #: Reads what is combined: of a reader, the element, the type of the result, and what reads the
-    #: element's position along the axis. It is a number, or a tuple of numbers.
+    #: Reads an element's operand of the combination, a number or a tuple of numbers. The arguments
+    #: are the reader, the element, the type of the result, and a function that reads the element's
+    #: position along the axis.
     element: Callable[[Reader, Value, Any, Callable[[], Value]], Value] = _cast
-    #: Reads the result: of a reader, the combination of all elements and their number.
+    #: Reads the result. The arguments are the reader, the combination of all elements and their
+    #: number.
     finish: Callable[[Reader, Value, Value], Value] = _same
-    #: For truth values, the vote of a block that combines them: "or" or "and".
+    #: Vote of a block that combines truth values: "or" or "and".
     vote: str = ""
 
 

@@ -19,8 +19,7 @@ from kerneldsl.lowering.types import NumbaTile
 
 __all__ = ["LiveRanges", "is_tile"]
 
-#: Of the positions of one operation: it reads, it writes, what is yielded there is handed on, and
-#: it has ended.
+#: Positions within one operation: it reads, it writes, its yielded values are handed on, it ends.
 _READ, _WRITTEN, _HANDED_ON, _AFTER, _STEP = 0, 1, 2, 3, 4
 
 

@@ -57,9 +57,9 @@ class Place:
     #: Type of the elements.
     kind: Any
     is_shared: bool
-    #: In shared memory: elements after which one is left out, or 0.
+    #: Elements in shared memory after which one is skipped, or 0.
     columns: int
-    #: Of its elements in registers, ``None`` if it is linear.
+    #: Layout of the elements in registers, ``None`` if it is linear.
     layout: Any = None
 
     @property

@@ -156,7 +156,7 @@ class PassedArray(NamedTuple):
 
     #: The array's kind, and the parameters that pass it.
     parameters: ArrayParameters
-    #: Address space and address of the first element.
+    #: Location of the first element in memory.
     location: Location
     #: Extent, and bytes from one element to the next, along each axis.
     shape: tuple[int, ...]

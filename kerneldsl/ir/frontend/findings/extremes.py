@@ -27,7 +27,7 @@ __all__ = ["changed_extremes"]
 
 #: Atomic functions that compare a number with an element.
 _COMPARING = frozenset(f"atomic.{name}" for name in ("cas", "dec", "inc", "max", "min"))
-#: Which of their arguments it is.
+#: Position of the number among their arguments.
 _COMPARED = 2
 
 
@@ -67,7 +67,7 @@ def _changes(flow: Flow, value: Value, element: Value, *, may_be_negative: bool)
         return False
     if all(_is_loaded(each) for each in flow.sources(value)):
         return not flow.is_below(value, largest + 1)
-    # Of what was computed, only a uint64 has no sign in 64 bits.
+    # Of computed values, only a uint64 that is stored to a signed type is reported.
     return is_unsigned(value) and least < 0 and not flow.is_below(value, 2**63)
 
 

@@ -102,7 +102,7 @@ class _Kernel:
         self.powers = [each for each in operations if operator_of(each) in _POWERS]
         #: Prints by numba.cuda's rules.
         self.prints = [op for op in operations if op.attributes.get("function") is numba_print]
-        #: Whether an index of a store is no result of a computation.
+        #: Whether all indices of some store are plain values, not results of computations.
         self.stores_at_fixed_places = any(
             each.name == "array.store" and all(map(_is_plain, each.operands[1:-1]))
             for each in operations

@@ -45,10 +45,10 @@ SAME_BITS = frozenset(
         *(*_MUL, *_AND),
     )
 )
-#: What only looks at whether a number is 0.
+#: Functions that only test whether a number is 0.
 _TRUTH = (bool, operator.not_)
 _EQUAL = (operator.eq, operator.ne)
-#: Rounds that a loop which adds to a sum is taken to have fewer than.
+#: Iterations that a loop with a running sum is assumed to stay below.
 _ROUNDS = 2**31
 #: Operations inside each other that are compared.
 _DEPTH = 8
@@ -66,7 +66,7 @@ class Flow:
 
     def __init__(self, function: Function, names: SourceNames) -> None:
         self.names = names
-        #: Those that statements make, in their order.
+        #: Operations with a source, in program order.
         self.operations = [each for each in function.body.walk() if each.source is not None]
         self._function = function
         self._uses: dict[Value, list[Place]] = {}
@@ -127,7 +127,7 @@ class Flow:
         """Return what merges make of a value, and the values that they make it of."""
 
         def merged(each: Value) -> Iterable[Value]:
-            # What else another value is handed on to is another variable.
+            # A value merged into by other variables as well belongs to another variable.
             onward = self._next.get(each, ()) if each is value or self.is_merged(each) else ()
             return (*onward, *self._previous.get(each, ()))
 

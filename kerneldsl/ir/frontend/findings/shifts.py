@@ -20,9 +20,9 @@ from kerneldsl.ir.recognize import constant_number, operator_of, reached
 
 __all__ = ["widened_shifts"]
 
-#: What hashes and random numbers are computed with.
+#: Operators from which hashes and random numbers are computed.
 _OF_BITS = (operator.xor, operator.or_, operator.lshift)
-#: From this factor on a product is taken to be meant modulo the number's width.
+#: Factors from which on a product is assumed to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
 
 
