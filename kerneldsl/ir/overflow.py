@@ -349,7 +349,7 @@ class _Sources:
         #: Values that an iteration computes.
         self._made = {*arguments, *results, *self._handed}
         whole = {v for operation in inner if not _halves(operation) for v in operation.operands}
-        #: Values of which only quotients by two or more are used.
+        #: Values that are used only in quotients by two or more.
         self._halved = self._made - whole
 
     def of(self, value: Value) -> list[Value]:

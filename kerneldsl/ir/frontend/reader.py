@@ -119,7 +119,7 @@ class Reader:
         self.depth = 0
         #: Whether linked functions stay calls; otherwise their bodies are read.
         self.calls_linked = False
-        #: Returns the function that Numba calls for one of its own. Without it, bodies are read.
+        #: Returns what Numba calls for a function of Numba. Without it, bodies are read.
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
         #: Reads the body of a device function in the place of a call, from its arguments.
         self.call: Callable[[FunctionUnit, list[Any]], Any] = _never

@@ -33,7 +33,7 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
         value = (reader.value if are_elements else reader.value_or_tile)(node.value)
     except Refusal as refusal:
         if refusal.array is not None and refusal.source == Part(reader.unit, node.value):
-            # A new array cannot be stored in an element, but a variable may hold it unused.
+            # If the target is one element, binding raises first: an element cannot hold an array.
             value = reader.add("undefined", [], (refusal.array,)).result
             bind_target(reader, node.targets[0], value, node.value)
         raise

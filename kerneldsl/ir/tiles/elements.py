@@ -41,7 +41,7 @@ class Slot:
 
     #: Number of the element in the tile, in C order.
     index: ir.Value
-    #: Number of the element among those that the thread holds.
+    #: Number of the element among those that the code holds.
     slot: ir.Value
     #: Position of the element in a thread's group of consecutive elements.
     place: ir.Value | None = None

@@ -48,7 +48,7 @@ def _same(reader: Reader, total: Value, count: Value) -> Value:
 class Fold:
     """A combination of elements."""
 
-    #: Returns the function that combines two values, for a target context and Numba's type of both.
+    #: Returns the combination of two values, for a target context and Numba's type of both.
     combination: Callable[[Any, Any], Combination]
     #: Returns the neutral element of the combination, for that type.
     identity: Callable[[Any], Any]

@@ -74,8 +74,7 @@ def _check(operation: Operation, threads: int) -> None:
         shapes.append(known(operation.operands[0].type.shape))
         fits = shapes[0] == shapes[1] == (threads,)
     else:
-        # The source tile of a gather may have another shape, so its elements are at other
-        # positions.
+        # Operands before `first` are gathered from, so they may have other shapes.
         tiles = operation.operands[attributes.get("first", len(operation.operands)) :]
         for tile, is_transposed in zip(tiles, attributes.get("transposed", ()), strict=True):
             shape = known(tile.type.shape)

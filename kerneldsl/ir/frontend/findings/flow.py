@@ -127,7 +127,7 @@ class Flow:
         """Return what merges make of a value, and the values that they make it of."""
 
         def merged(each: Value) -> Iterable[Value]:
-            # A value merged into by other variables as well belongs to another variable.
+            # A value that is no merge may be handed on to other variables: these are not followed.
             onward = self._next.get(each, ()) if each is value or self.is_merged(each) else ()
             return (*onward, *self._previous.get(each, ()))
 
