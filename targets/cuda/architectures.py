@@ -38,7 +38,7 @@ __all__ = [
 #: A PTX ISA version as (major, minor).
 PtxVersion = tuple[int, int]
 
-#: What is compiled for when neither the caller nor a device names an architecture.
+#: Default target, if neither the caller nor a device names an architecture.
 DEFAULT_ARCH = "sm_75"
 
 #: Below PTX 6.0 there is no ``bar.warp.sync``, which the language needs.
@@ -65,7 +65,7 @@ _PREFERRED: PtxVersion = (7, 0)
 class Architecture(NamedTuple):
     """One target architecture."""
 
-    #: As LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
+    #: Name as LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
     name: str
     #: The first PTX ISA version that knows it.
     minimum_ptx: PtxVersion
@@ -183,7 +183,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     name: Architecture(name, minimum) for name, minimum in _MINIMUM_PTX.items()
 }
 
-#: Its PTX runs on every device.
+#: The oldest architecture: its PTX runs on every device.
 OLDEST = ARCHITECTURES["sm_60"]
 
 _KNOWN_VERSIONS = frozenset(r.ptx for r in PTX_RELEASES)

@@ -241,7 +241,7 @@ def _check_started(driver: Driver, library: str | None) -> Iterator[Check]:
     yield from _check_assembler(library)
     found = [_check_ptx(driver, device) for device in driver.devices()]
     if any(check.status == "ok" for check in found):
-        # One old card beside a good one only means that kernels run on the other.
+        # An old card beside a good one is no problem: kernels run on the other one.
         found = [replace(c, status="warning") if c.status == "problem" else c for c in found]
     yield from found
     for device in driver.devices():

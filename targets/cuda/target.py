@@ -35,7 +35,7 @@ class CudaTarget(Target):
         self._lock = ForkSafeLock()
         self._reason: str | None = None
         self._is_probed = False
-        #: What the driver says of its devices, and our devices of it.
+        #: Devices that the driver reports, and this target's objects for them.
         self._found: tuple[tuple[Device, ...], tuple[CudaDevice, ...]] = ((), ())
 
     def unavailable_reason(self) -> str | None:

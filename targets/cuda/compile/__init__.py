@@ -1,1 +1,1 @@
-"""From a kernel to PTX, which takes neither a driver nor a GPU."""
+"""Compilation of a kernel to PTX, which needs neither a driver nor a GPU."""

@@ -56,7 +56,7 @@ class ExportedEntry:
             del kinds[0]
             del plain[:2]  # the address and the length
         passed: list[ir.Type] = []
-        #: Of each parameter, whether it is a structure of the parts.
+        #: Whether each parameter is passed as a structure of its parts.
         self._is_pair: list[bool] = []
         for kind in kinds:
             is_pair = str(kind).startswith("complex")

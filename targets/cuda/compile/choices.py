@@ -83,7 +83,7 @@ class _Choice(NamedTuple):
     result: str
     #: The number that is chosen otherwise.
     kept: str
-    #: What the branch around the instruction is taken with.
+    #: Predicate with which the branch around the instruction is taken.
     predicate: str
 
 

@@ -178,7 +178,8 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
                 return None
             is_moved = True
         if definition is not None and is_moved and not each.opcode.startswith("bra"):
-            # As late as possible: an address is one of an element while the variable has its value.
+            # The definition moves to the last possible line: while the variable has its value, an
+            # address is one of an element.
             moved[definition.line] = each.line
         if copy.variable in written:
             is_movable = is_equal and not each.predicate and _MOVABLE.fullmatch(each.opcode)
@@ -188,7 +189,7 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
 
 #: Arithmetic, which can be done earlier.
 _PURE = re.compile(rf"^\s*(?:{_OPERATIONS}|setp)\.(?![\w.]*\bcc\b)[\w.]+\s+%\w+, [^;\[]+;$")
-#: What may read or write other registers than those of its line.
+#: Lines that may read or write registers that they do not name.
 _UNKNOWN = re.compile(r"inline asm|[{}]|\bcall\b")
 
 

@@ -1,4 +1,4 @@
-"""From a program's own CUDA C++, PTX or cubin to what a driver loads.
+"""Loadable images of a program's own CUDA C++, PTX or cubin.
 
 CUDA C++ is compiled by NVRTC to a cubin, so that its parameters and resources are known without a
 device. If NVRTC is older than the architecture, it makes PTX for the newest one that it knows.
@@ -27,26 +27,26 @@ __all__ = ["Image", "compile_ptx", "find_image", "read_image", "read_ptx", "text
 _NO_PTX: PtxVersion = (0, 0)
 
 _Key = tuple[str, tuple[str, ...]]
-#: By architecture and kernels, what was compiled of a module in this process.
+#: Images that this process compiled of each module, by architecture and kernels.
 _images: WeakKeyDictionary[CodeModule, OnceTable[_Key, Image]] = WeakKeyDictionary()
 
 
 class Image(NamedTuple):
     """Code that a driver can load."""
 
-    #: PTX, or a cubin.
+    #: The code: PTX, or a cubin.
     data: bytes
-    #: Which of them it is.
+    #: Form of the code.
     form: CodeForm
-    #: The architecture that it is for.
+    #: Target architecture of the code.
     arch: Architecture
     #: The version of PTX; 0.0 of a cubin.
     ptx_version: PtxVersion
-    #: Its kernels, by their names in the code.
+    #: Kernels of the code, by name.
     entries: Mapping[str, Entry]
     #: Name expression to name in the code, of CUDA C++.
     names: Mapping[str, str]
-    #: What the compiler said.
+    #: Log of the compiler.
     log: str
 
     @property
@@ -100,7 +100,7 @@ def _make_image(module: CodeModule, arch: str) -> Image:
         return read_image(chosen.contents, chosen.form, module.name)
     if module.form is not CodeForm.CUDA:
         return read_image(module.contents, module.form, module.name)
-    # What was compiled before does not need the compiler.
+    # Code in the cache does not need the compiler.
     from targets.cuda.compile.nvrtc import compile_text, supported_architectures
 
     architecture, form = parse_arch(arch), CodeForm.CUBIN

@@ -198,7 +198,7 @@ def write_kernel(
         specialization,
         name,
         ptx=text,
-        # Without optimization it is shown as it was lowered, with the names of variables.
+        # Without optimization, the code is shown as it was lowered, with the names of variables.
         llvm=llvm if specialization.options.optimize else lowered.entry_text,
         arch=arch,
         ptx_version=version,

@@ -27,7 +27,7 @@ __all__ = ["CubinFile", "DeclaredParameter", "Entry", "make_cubin", "read_cubin"
 
 _MAGIC = b"\x7fELF\x02\x01"
 _EM_CUDA = 190
-#: From this version of NVIDIA's ABI on, the architecture is in the second byte of the flags.
+#: First version of NVIDIA's ABI with the architecture in the second byte of the flags.
 _ABI_OF_CUDA_13 = 8
 _SHT_SYMTAB = 2
 _STT_FUNC = 2
@@ -50,18 +50,18 @@ class DeclaredParameter(NamedTuple):
 
     #: Bytes from the first parameter.
     offset: int
-    #: Its size in bytes.
+    #: Size of the parameter in bytes.
     nbytes: int
-    #: Whether it is a float; ``None`` if that is unknown, as in a cubin.
+    #: Whether the parameter is a float; ``None`` if that is unknown, as in a cubin.
     is_float: bool | None = None
 
 
 class Entry(NamedTuple):
     """A kernel of compiled code."""
 
-    #: Its parameters, in order.
+    #: Parameters in order.
     parameters: tuple[DeclaredParameter, ...]
-    #: What it takes; ``None`` where only an assembler can say.
+    #: Resources of the kernel; ``None`` where only an assembler can determine them.
     resources: Resources | None = None
 
 
@@ -70,7 +70,7 @@ class CubinFile(NamedTuple):
 
     #: The architecture, such as 90 for ``sm_90`` and ``sm_90a``.
     number: int
-    #: Its kernels, by name.
+    #: Kernels of the file, by name.
     entries: Mapping[str, Entry]
 
 
@@ -192,7 +192,7 @@ def _entry(name: str, sections: Mapping[str, _Section], common: Mapping[int, int
         tuple(parameters[i] for i in range(len(parameters))),
         Resources(
             registers=registers,
-            # What of a thread's own memory are spills the assembler's log alone says.
+            # Only the assembler's log says which part of local memory is spills.
             spill_bytes=None if local_bytes else 0,
             local_bytes=local_bytes,
             static_shared_bytes=shared_bytes,

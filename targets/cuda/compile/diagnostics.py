@@ -26,7 +26,7 @@ _HEADERS_OF_EXTRAS = {
 }
 #: Headers of the standard libraries of C++ and C.
 _OF_LIBRARY = re.compile(r"[a-z_]+|(assert|float|limits|math|stdint|stdio|stdlib|string)\.h")
-#: Where NVRTC says that it is, reading a name expression.
+#: Name in place of a file in NVRTC's messages about a name expression.
 _NAME_EXPRESSIONS = "__nv_name_map"
 #: Lines of a message: what and where are four of them, with the line of the source and a caret.
 _MAX_MORE = 5
@@ -147,7 +147,7 @@ class CudaText:
 
     #: The source.
     text: str
-    #: Its name in messages: an absolute path, or a name such as ``<saxpy>`` of a text that is in no
+    #: Name in messages: an absolute path, or a name such as ``<saxpy>`` of a text that is in no
     #: file.
     name: str
     #: The file of Python that has the text, if it is known.
@@ -174,7 +174,7 @@ class CudaText:
         file = "".join(linecache.getlines(self.written_in)) if self.written_in else ""
         if file.count(self.text) != 1:
             lines = self.text.splitlines(keepends=True)
-            # Without a time, which linecache would compare with a file's.
+            # An entry without a time is not compared with a file's time by linecache.
             linecache.cache[self.name] = (len(self.text), None, lines, self.name)
             return where
         before = file[: file.index(self.text)]

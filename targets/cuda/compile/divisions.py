@@ -27,10 +27,9 @@ from targets.cuda.compile.ptx_lines import (
 
 __all__ = ["divide_late", "load_early"]
 
-# What is computed between such an operation and the use of its result may as well be before it.
-# Then it is in one block with what the operands are computed from, and one hides the latency of the
-# other. An example is the method of Box and Muller: the root of a logarithm is multiplied by a
-# cosine.
+# Instructions between such an operation and the use of its result may be moved before it. Then they
+# are in one block with the computation of the operands, and one hides the latency of the other. An
+# example is the method of Box and Muller: the root of a logarithm is multiplied by a cosine.
 
 _BRANCHING = re.compile(r"(?:div|sqrt|rcp)\.rn\.f(?:32|64)")
 _ARITHMETIC = re.compile(r"(?:add|sub|mul|fma|mad)\.[\w.]*f(?:32|64)")
@@ -73,7 +72,7 @@ def divide_late(lines: list[str], report: Report) -> list[str]:
     uses = _uses(function)
     moved: dict[int, list[int]] = {}
     count = 0
-    #: Where a line that has been moved is.
+    #: Block and line to which a line has been moved.
     places: dict[int, tuple[int, int]] = {}
     for home in reversed(list(function.in_order())):
         for each in reversed(function.blocks[home].instructions):
@@ -133,17 +132,18 @@ def _place(function: Function, home: int, uses: list[tuple[int, int]]) -> tuple[
 
 #: Loads that are moved in a block; each of them needs a register for longer.
 _MOST = 8
-#: What ptxas makes branches of.
+#: Instructions that ptxas expands to branches.
 _SLOW = re.compile(r"^\s*(?:(?:div|sqrt|rcp)\.rn\.f(?:32|64)|(?:div|rem)\.[su]64)\s")
 _LOAD = re.compile(
     r"^\s*ld\.global(\.nc)?(?:\.v[248])?\.[bfsu]\d+\s+[^@]*, \[(%\w+)(?:\+-?\d+)?\];"
 )
-#: What computes an address.
+#: Instructions that compute addresses.
 _PURE = re.compile(
     r"^\s*(?:ld\.param\.\w+|(?:add|sub|mul|mad|shl|and|or|neg|cvt|mov)\.(?![\w.]*\bf\d)[\w.]+)"
     r"\s+%\w+, [^;]+;$"
 )
-#: What may change memory, let another thread change it, or show what another thread has changed.
+#: Instructions that may change memory, let another thread change it, or make changes of another
+#: thread visible.
 _WRITES = re.compile(
     r"^\s*(?:@!?%\w+ )?(?:st|red|atom|bar|barrier|fence|membar|call|cp|ld\.(?:acquire|volatile))\b"
     r"|asm|[{}]"

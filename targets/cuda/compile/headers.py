@@ -31,7 +31,7 @@ __all__ = [
     "toolkit_headers",
 ]
 
-# It begins with a character that is rare, so that most of a file is skipped quickly.
+# The pattern begins with a rare character, so that most of a file is skipped quickly.
 _DIRECTIVE = re.compile(
     rb"""\#[ \t]*(?:include(?:_next)?[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>|[ \t]([A-Za-z_]\w*)[ \t]*$)
     |define[ \t]+(\w+)[ \t]+(?:"([^"\n]+)"|<([^>\n]+)>)[ \t]*$)""",

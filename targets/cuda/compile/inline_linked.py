@@ -40,7 +40,7 @@ _REGISTERS = re.compile(r"\.reg\s+\.([a-z]+)(\d*)\s+([^;]+);")
 _LOAD = re.compile(rf"ld\.param\.([bfsu])(\d+)\s+({_NAME}),\s*\[({_NAME})(?:\+0)?\];")
 _STORE = re.compile(rf"st\.param\.[bfsu](\d+)\s+\[({_NAME})(?:\+0)?\],\s*([^;]+);")
 _RETURN = re.compile(r"\bret(?:\.uni)?\s*;")
-#: What belongs to a function: its stack, and tables of jumps.
+#: Directives that belong to a function: its stack, and tables of jumps.
 _KEPT = re.compile(r"\.local\b|\.branchtargets\b|\.callprototype\b|\.calltargets\b|\balloca\b")
 _LABEL = re.compile(r"^\s*([A-Za-z_$][\w$]*):", re.MULTILINE)
 _END = "kd_end"
@@ -58,7 +58,7 @@ class _Body:
     result: int | None
     text: str
     has_returns: bool
-    #: Its labels.
+    #: Labels of the function.
     labels: tuple[str, ...]
 
 

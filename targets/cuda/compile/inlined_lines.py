@@ -51,7 +51,7 @@ class _Lines:
         self._labels: dict[str, str] = {}
         self._before: set[str] = set()
         inlined = (each for each in nodes.values() if "inlinedAt" in each and self._is_known(each))
-        #: Of lines with a column: what is inlined there.
+        #: Inlined nodes by the place of their line; only lines with a column have one.
         self._inlined = {self._place(each): each for each in inlined}
 
     def written(self, found: re.Match[str]) -> str:

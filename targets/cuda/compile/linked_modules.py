@@ -28,7 +28,7 @@ from targets.cuda.compile.ptx_modules import PtxModule, PtxModuleError, join_mod
 __all__ = ["binary_codes", "identify_compiler", "join_linked", "require_driver"]
 
 _POINTER_BITS = 64
-#: What becomes part of a kernel's module.
+#: Forms of code that become part of a kernel's module.
 _JOINED = (CodeForm.PTX, CodeForm.CUDA)
 _TARGET = re.compile(r"sm_(\d+)([af]?)")
 

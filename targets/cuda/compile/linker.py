@@ -27,8 +27,8 @@ _TYPES = {
     CodeForm.LTO_IR: "LTOIR",
 }
 
-#: Of an ELF file's header, the places, sizes and counts of the program and section headers; of a
-#: section's header, its kind, place and size.
+#: Fields of an ELF file's header: offsets, sizes and counts of the program and section headers.
+#: Fields of a section's header: kind, offset and size.
 _ELF = struct.Struct("<32sQQ6xHHHH")
 _SECTION = struct.Struct("<4xI16xQQ")
 #: The kind of a section without bytes in the file.

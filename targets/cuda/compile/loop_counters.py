@@ -40,7 +40,7 @@ _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-
 class _Counter(NamedTuple):
     """The counter of a loop, and its changes."""
 
-    #: Where the loop leads to afterwards, unless to the line after it.
+    #: Label to which the loop exits; ``None`` for the line after it.
     exit: str | None
     predicate: str
     #: Line of the comparison in the body.
@@ -155,7 +155,8 @@ def _distance(counter: _Counter, result: str) -> list[str]:
 # counters of 32 bits and as it was. The first one runs if all counters, and what they are compared
 # with, are below 2**29 before the loop.
 
-#: What counters begin below, and end below. Their sum, and a turn more, fits an int32.
+#: Bound of the counters at the start and at the end of the loop. The sum of two, and an iteration
+#: more, fits an int32.
 _LIMIT = 2**29
 #: Longer loops are not written twice.
 _MOST_LINES = 80
@@ -166,7 +167,7 @@ _TEST = re.compile(
 )
 _COPY = re.compile(r"^\s*(mov\.b64|cvt\.u32\.u64)\s+(%\w+), (%rd\d+);")
 _BOTH = re.compile(r"^\s*(and|or)\.pred\s+(%p\d+), (%p\d+), (%p\d+);")
-#: What threads of a warp or block do together: they may be in either loop.
+#: Collective operations of a warp or block: their threads may be in either loop.
 _OF_SEVERAL = re.compile(
     r"\b(?:\w+\.)*(?:sync|aligned)\b|\b(?:bar|barrier|mbarrier|call|activemask)\b"
 )
@@ -212,7 +213,7 @@ def _goes_on(loop: Loop, place: int, predicate: str) -> bool | None:
         value = _goes_on(loop, use, both[2])
         return value if value is (both[1] == "and") else None
     branch = branch_of(body[use])
-    # What is before it is run in each turn: nothing branches past it.
+    # No branch jumps past the lines before this one, so each iteration executes them.
     skipped = (branch_of(line) for line in body[:use])
     if branch is None or any(each and each.label in labels for each in skipped):
         return None
@@ -231,7 +232,7 @@ class _Counters(NamedTuple):
     counters: list[str]
     #: Registers that they are compared with.
     bounds: list[str]
-    #: Of two numbers the one that must not be greater for the loop to end, and the other one.
+    #: Two numbers; the first must not be greater than the second for the loop to end.
     ordered: tuple[str, str] | None
 
 

@@ -45,7 +45,7 @@ class LaunchAdditions:
     tensor_maps: tuple[TensorMap, ...] = ()
     #: Threads of a block after the declared ones, along x.
     threads: int = 0
-    #: Whether the code waits for the kernel before it, so that it may be started early.
+    #: Whether the code waits for the preceding kernel, so that it may be started early.
     is_early: bool = False
 
     def added_to(self, config: LaunchConfig) -> LaunchConfig:
@@ -56,7 +56,7 @@ class LaunchAdditions:
         return replace(config, block_dim=(x + self.threads, y, z))
 
 
-#: Of most kernels.
+#: Additions of most kernels: none.
 NO_ADDITIONS = LaunchAdditions()
 
 
@@ -107,7 +107,7 @@ def _is_possible(wanted: TensorMap, array_count: int) -> bool:
 class LoweredKernel:
     """A kernel in LLVM's textual form, for any architecture."""
 
-    #: What was lowered.
+    #: The specialization that was lowered.
     specialization: Specialization
     #: Name of the entry.
     entry_name: str
@@ -119,13 +119,13 @@ class LoweredKernel:
     fault_table: FaultTable
     #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
     timings: Mapping[str, float]
-    #: What the passes did that do not depend on the architecture.
+    #: Remarks of the passes that do not depend on the architecture.
     remarks: tuple[PassRemark, ...]
-    #: What to warn of in the kernel.
+    #: Warnings about the kernel.
     findings: tuple[Finding, ...]
-    #: What is known of its barriers.
+    #: Facts about the kernel's barriers.
     barriers: BarrierFacts
-    #: What each launch has beyond what the program declares.
+    #: Additions of each launch to the configuration that the program declares.
     additions: LaunchAdditions = NO_ADDITIONS
 
 

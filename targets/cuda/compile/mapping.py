@@ -1,4 +1,4 @@
-"""From an extent to a grid and a block.
+"""Grid and block of a launch over an extent.
 
 Under ``forall``, an element kernel that uses ``grid`` alone is compiled for a mapping, which has
 the number of indices of a block. By default the last axis of the extent runs along x. So

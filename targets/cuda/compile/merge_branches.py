@@ -35,7 +35,7 @@ __all__ = ["merge_exits", "merge_guards"]
 # copies that are read after the loop. Here the first test is made before the loop, and at the end
 # of each turn together with the second one.
 
-#: In a longer loop two branches are few.
+#: Most lines of a loop; in a longer one, two branches cost little.
 _MOST_LINES = 80
 _TEST = re.compile(r"^\s*setp\.(eq|ne|lt|le|gt|ge)\.([bsu](?:32|64))\s+(%\w+), (%\w+), ([%\w-]+);")
 _MOVE = re.compile(r"^\s*mov\.b\d+\s+(%\w+), ([%\w.-]+);")
@@ -51,13 +51,13 @@ class _Exits(NamedTuple):
     is_left_if_false: bool
     #: Copies beside the comparison.
     moves: list[str]
-    #: Where the comparison leads to.
+    #: Target of the exit at the start.
     exit: str
     #: Lines between the comparison's branch and the branch at the end.
     body: list[str]
     #: The predicate at the end, with ``!`` if the loop goes on when it is false.
     goes_on: str
-    #: Where the loop leads to at its end; ``None`` for the line after it.
+    #: Target of the exit at the end; ``None`` for the line after it.
     end: str | None
 
 

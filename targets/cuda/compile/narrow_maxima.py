@@ -69,7 +69,7 @@ class _Term(NamedTuple):
     #: A register of 32 bits, or of 64 that holds an int32.
     register: str
     numbers: tuple[int, ...]
-    #: What chooses between two numbers.
+    #: Predicate that chooses between two numbers.
     predicate: str = ""
 
 

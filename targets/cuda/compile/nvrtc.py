@@ -59,13 +59,13 @@ class Compiled:
 
     #: The cubin, the PTX or the LTO-IR.
     code: bytes
-    #: Which of them it is.
+    #: Form of the code.
     form: CodeForm
     #: The architecture, such as ``"sm_90"``.
     arch: str
-    #: What the compiler said, such as warnings.
+    #: Log of the compiler, such as warnings.
     log: str = ""
-    #: The PTX, also of what was assembled to a cubin.
+    #: The PTX, which is kept also if it was assembled to a cubin.
     ptx: bytes = b""
     #: Name expression, such as ``"scale<float>"``, to the name in the code.
     names: Mapping[str, str] = field(default_factory=dict)
@@ -290,9 +290,9 @@ def _title(source: CudaText, expressions: Sequence[str]) -> str:
     return re.sub(r"^<(.*)>$", r"\1", source.name)
 
 
-# To load it takes a tenth of a second, which a process with cached code need not spend. Its file is
-# searched as for loading it. A key is computed before and after compiling. So if another file is
-# loaded, the code is not cached.
+# Loading NVRTC takes a tenth of a second, which a process with cached code saves. Its file is found
+# as for loading it. A key is computed before and after compiling. So if another file is loaded, the
+# code is not cached.
 def nvrtc_identity() -> str:
     """Return the names and a digest of the files of NVRTC that compile a source.
 
@@ -425,7 +425,8 @@ def load_library() -> None:
     if library is not None:
         import ctypes
 
-        # It does not search the file of functions in its own folder, and finds one that is loaded.
+        # NVRTC does not search its own folder for its file of built-in functions, but finds a
+        # loaded one.
         for each in (*sorted(library.parent.glob("libnvrtc-builtins.so.*")), library):
             with suppress(OSError):  # which the bindings report
                 ctypes.CDLL(str(each))

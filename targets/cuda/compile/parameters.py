@@ -1,4 +1,4 @@
-"""From an entry's lean parameters to Numba's values, and what the launch promises of them.
+"""Numba's values of an entry's parameters, with the promises about them.
 
 A promise becomes something that LLVM cannot lose: an attribute of a pointer, a mask for the bits of
 a length that are known to be zero, or one value instead of two equal ones. Otherwise it becomes an
@@ -265,7 +265,7 @@ class _Array:
     pointer: ir.Value
     shape: list[ir.Value]
     strides: list[ir.Value] | None
-    #: What is promised of the address, in bytes.
+    #: Promised alignment of the address, in bytes.
     alignment: int
 
 

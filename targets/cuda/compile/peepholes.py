@@ -245,7 +245,7 @@ _PRAGMA = re.compile(r'^\s*\.pragma "nounroll";$')
 _COUNT = re.compile(r"^\s*and\.b64\s+(%rd\d+), %rd\d+, 7;")
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, -1;")
 _LOAD = re.compile(r"^\s*ld\.(?!param)")
-#: What keeps the order of accesses to memory.
+#: Instructions that keep the order of memory accesses.
 _ORDERED = re.compile(r"^\s*(?:@!?%\w+ )?(?:st|red|atom|bar|barrier|fence|membar|call|cp)\b|asm")
 #: Lines of a loop that is unrolled.
 _MOST_LINES = 32

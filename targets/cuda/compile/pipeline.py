@@ -229,7 +229,7 @@ def _ptx_pass(
 #: The passes that compile_kernel leaves out, the last one first, if ptxas makes their code slow.
 MULTIPLY_BY_WARPGROUPS = "multiply-by-warpgroups"
 OVERLAP_PRODUCTS = "overlap-products"
-#: In the order in which they run.
+#: Passes in the order in which they run.
 PASSES = (
     Pass(
         "unroll-strides",

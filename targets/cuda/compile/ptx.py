@@ -1,4 +1,4 @@
-"""From the modules that Numba lowered to PTX: link, internalize, check, optimize, write.
+"""PTX of the modules that Numba lowered: link, internalize, check, optimize, write.
 
 Everything that could make LLVM end the process is checked first. These are the pair of architecture
 and PTX version (:mod:`targets.cuda.architectures`), the modules themselves (LLVM's verifier), and
@@ -81,13 +81,13 @@ class Linked:
 
     #: The module.
     module: Any
-    #: Its functions, also those that it only declares.
+    #: Functions of the module, declarations included.
     symbols: tuple[str, ...]
-    #: What it calls of libdevice, which is not linked in yet.
+    #: Functions of libdevice that it calls and that are not linked in yet.
     libdevice_functions: tuple[str, ...]
-    #: What it calls of other modules.
+    #: Functions of other modules that it calls.
     external: tuple[str, ...] = ()
-    #: Whether arithmetic is fast.
+    #: Whether fast-math flags are set.
     is_fast: bool = False
 
 
@@ -294,7 +294,7 @@ def _mark_convergent(module: Any) -> None:
             functions[name].add_function_attribute("convergent")
 
 
-#: Whether intrinsics of LLVM are, by their names.
+#: Whether each intrinsic of LLVM is convergent, by name.
 _convergent: dict[str, bool] = {}
 
 

@@ -79,7 +79,7 @@ class PtxCompiler(Compiler):
         self, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
     ) -> KernelWork | None:
         """Count the IR of the kernel, which is then compiled."""
-        # This imports Numba first: threads that begin with other parts of it can deadlock.
+        # Numba is imported here first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
         from targets.cuda.compile.regions.read import count_kernel
 

@@ -51,7 +51,7 @@ __all__ = [
 LABEL = re.compile(r"^(\$\w+):")
 REGISTER = re.compile(r"%\w+")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
-#: Of the instructions with one operand, ``activemask`` alone writes it.
+#: ``activemask`` is the only instruction with one operand that writes it.
 _RESULT = re.compile(
     r"^\s*(?:@!?%\w+ )?(?:activemask|[a-z][\w.:]*(?=[^;]*,))[\w.:]*\s+"
     r"(?:\{([^}]*)\}|(%\w+(?:\|%\w+)?))\s*[,;]"
@@ -63,7 +63,7 @@ _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
 VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _OPPOSITE = {"eq": "ne", "lt": "ge", "gt": "le", "lo": "hs", "hi": "ls"}
-#: Of floats, one of two opposites is true where an operand is no number.
+#: Opposites of float comparisons: exactly one of two opposites is true, also for a NaN operand.
 _OPPOSITE_OF_FLOATS = {
     **{"eq": "neu", "ne": "equ", "lt": "geu", "le": "gtu", "gt": "leu", "ge": "ltu"},
     "num": "nan",
@@ -238,7 +238,7 @@ class Loop:
         found = LABEL.match(lines[first])
         assert found is not None
         self.label = found[1]
-        #: Its label and those in its body.
+        #: Labels of the loop and of its body.
         self.labels = {each[1] for line in lines[first:last] if (each := LABEL.match(line))}
 
     @cached_property

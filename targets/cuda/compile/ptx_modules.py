@@ -66,7 +66,7 @@ class Function:
     name: str
     results: tuple[int | None, ...]
     parameters: tuple[int | None, ...]
-    #: Whether it is declared here, and defined elsewhere.
+    #: Whether the function is declared here and defined elsewhere.
     is_extern: bool
 
 

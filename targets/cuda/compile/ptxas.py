@@ -87,9 +87,9 @@ class Assembled:
 
     #: Machine code, an ELF file.
     cubin: bytes
-    #: What it said with ``-v``.
+    #: Output of ptxas with ``-v``.
     log: str
-    #: Entry name to what it takes.
+    #: Maps the name of each entry to its resources.
     resources: dict[str, Resources]
 
 
@@ -222,7 +222,7 @@ def tool_places(name: str) -> Iterator[Path]:
 _log = logging.getLogger("kerneldsl.cuda.compiler")
 #: Most bytes that a thread may spill.
 MOST_SPILLED = 64
-#: What ptxas says of ``wgmma``.
+#: Codes of ptxas's messages about ``wgmma``.
 _SERIALIZED = re.compile(r"\((C75\d\d)\)")
 
 

@@ -42,7 +42,7 @@ _MAGNITUDE = re.compile(r"^(\s*)abs\.(s32|s64)(\s+)(%\w+), (%\w+);", re.M)
 
 _ZERO = re.compile(r"^\s*mov\.b64\s+(%\w+), 0;$")
 _BRANCH = re.compile(r"^\s*@(!?)(%\w+) bra\s+(\S+);$")
-#: In the place of a line that is left out.
+#: Marks a removed line.
 _REMOVED = "\0"
 
 
@@ -86,7 +86,7 @@ def _larger_of_both_signs(found: re.Match[str]) -> str:
     if result != value:
         negative = f"{indent}neg.{kind}{gap}{result}, {value};"
         return f"{negative}\n{indent}max.{kind}{gap}{result}, {value}, {result};"
-    # Such as a variable that a branch changes: its negative needs another register.
+    # The result overwrites the value, so its negative needs another register.
     return (
         f"{indent}{{ .reg .{kind} %kd_negative; neg.{kind} %kd_negative, {value}; "
         f"max.{kind} {result}, {value}, %kd_negative; }}"
@@ -257,7 +257,7 @@ _SHIFT = re.compile(
 _EXTENDED = re.compile(
     rf"^  {_NAME} = (?:sext|zext)(?: nneg)? i(?:1|8|16|32) \S+ to i64", re.MULTILINE
 )
-#: What the test is of may be wider.
+#: The tested number may be wider.
 _TRUNCATED = re.compile(rf"^  {_NAME} = trunc (?:nuw |nsw )*i\d+ \S+ to i(?:16|32)", re.MULTILINE)
 _CHOICE = re.compile(
     rf"^  {_NAME} = select i1 [^,\n]+, (i(\d+)) ({_NAME}, i\3 0|0, i\3 {_NAME})(?=[,\n])",

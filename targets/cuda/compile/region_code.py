@@ -1,4 +1,4 @@
-"""From the region IR of a kernel to its PTX: entry and body are one LLVM function.
+"""PTX of a kernel's region IR: entry and body are one LLVM function.
 
 The body is written into the entry, at the places where :mod:`targets.cuda.compile.tiling` runs it.
 So nothing is called, inlined or linked.

@@ -40,7 +40,7 @@ SINCE: dict[str, tuple[int, PtxVersion, str]] = {
 
 #: The first compute capability and PTX version that add to a vector by one instruction.
 VECTOR_ATOMICS: tuple[int, PtxVersion] = (90, (8, 1))
-#: Those that multiply fragments of 8-bit floats.
+#: The first compute capability and PTX version that multiply fragments of 8-bit floats.
 FLOAT8_PRODUCTS: tuple[int, PtxVersion] = (89, (8, 4))
 
 

@@ -74,7 +74,7 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
         artifact,
         libdevice=_digest_of_libdevice() if artifact.uses_libdevice else None,
         timings=dict(artifact.timings),
-        # For a person who looks at the entry; a process that uses it computes it again.
+        # This field is for readers of the entry; a process that uses the entry computes it again.
         static_shared_bytes=artifact.static_shared_bytes,
     )
     if artifact.binaries:

@@ -1,4 +1,4 @@
-"""From a thread to the indices it runs the body for: the prologue of an entry.
+"""Prologue of an entry: the indices for which a thread runs the body.
 
 An explicit launch runs the body once in each thread. Under ``forall`` the threads of an element
 kernel beyond the extent run nothing. By default each thread has one index, with the first axis
@@ -37,13 +37,13 @@ __all__ = ["Body", "emit_body"]
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
-#: Of operations that never leave int64: extents that a grid can walk are far below its end.
+#: Flags of operations that never overflow int64: extents that a grid can cover are far smaller.
 _EXACT = ("nuw", "nsw")
 
 #: Emits the body for the results of ``grid`` and ``gridsize``, three values each, and for the
 #: action at its guard; returns the status.
 Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value], GuardAction], ir.Value]
-#: The same for an index along x, y and z.
+#: Emits the body for an index along x, y and z.
 _Run: TypeAlias = Callable[[Sequence[ir.Value], GuardAction], ir.Value]
 
 
@@ -137,7 +137,7 @@ class _TileAxis:
     group: int
     #: The thread's first item.
     first: ir.Value
-    #: From a group to the next one.
+    #: Distance from the first item of a group to that of the next one.
     step: ir.Value
     extent: ir.Value
 

@@ -79,7 +79,7 @@ def _unused(text: str, parse: Callable[[str], Any]) -> set[int]:
         text,
     )
     copy = parse(_ending(marked))
-    # They merge no calls. With calls that were merged one that is used would be lost.
+    # None of these passes merges calls, by which a needed call could be lost.
     _run(copy, _host_machine(), "jump_threading", "loop_deletion", "aggressive_dce")
     return {*range(next(numbers))}.difference(map(int, _MARKED.findall(str(copy))))
 
@@ -98,6 +98,6 @@ def _run(module: Any, machine: Any, *passes: str) -> None:
     """Run passes by their names as llvmlite adds them."""
     for each in passes:
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
-        # It keeps what a run registers, which refers to memory of that run.
+        # A pass builder keeps what a run registers, with references to memory of that run.
         builder = llvm.create_pass_builder(machine, tuning)
         run_named_passes(module, builder, each)

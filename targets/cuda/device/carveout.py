@@ -36,7 +36,7 @@ class Carveout:
         self._device = device
         self._resources = resources
         self._known: set[tuple[int, int]] = set()
-        #: Of the largest carve-out; 0 if launches so far needed none.
+        #: Largest carveout so far in percent; 0 if no launch needed one.
         self.percent = 0
 
     def is_raised_by(self, config: LaunchConfig) -> bool:

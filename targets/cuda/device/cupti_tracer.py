@@ -80,7 +80,7 @@ class CuptiTracer(Tracer):
         return min(begin for begin, _ in spans), max(end for _, end in spans)
 
     def flush(self) -> None:
-        # Only whole records: those of work that is under way come later.
+        # Without a flag, only complete records are flushed; records of running work come later.
         self._cupti.activity_flush_all(0)
 
     def close(self) -> None:

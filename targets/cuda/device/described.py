@@ -71,12 +71,12 @@ def described_device(arch: str) -> DescribedDevice:
     >>> described_device("sm_90").name
     'H100 SXM5 (assumed)'
     """
-    # What is no text need not have a hash either.
+    # An object that is no text may be unhashable.
     arch = arch if isinstance(arch, str) else safe_repr(arch)
     return _known.get_or_make(arch, lambda: _described(arch))
 
 
-#: One of each architecture: plans are looked up by their device.
+#: One device for each architecture: plans are looked up by their device.
 _known: OnceTable[str, DescribedDevice] = OnceTable()
 
 
@@ -106,7 +106,7 @@ def _described(arch: str) -> DescribedDevice:
         "reserved_shared_memory_per_block": limits.reserved_shared_memory_per_block,
         "l2_cache_size": card.l2_mb << 20,
         "clock_rate": card.clock_mhz * 1000,
-        # As the driver reports: two transfers a clock.
+        # The driver reports half of the rate, since memory makes two transfers a clock.
         "memory_clock_rate": card.gb_per_s * 500_000,
         "global_memory_bus_width": 8,
         "cooperative_launch": 1,

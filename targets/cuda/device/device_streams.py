@@ -185,7 +185,7 @@ class CudaStream(DeviceStream):
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(builder))
         with self._driver.current(self.device.index):
-            # Its status is an error either way: the capture is invalid, or has ended.
+            # The returned status is an error in any case: the capture is invalid, or has ended.
             self._driver.api.cuStreamEndCapture(int(builder.stream.handle))
 
     def _end(self) -> None:
@@ -287,7 +287,7 @@ class CudaGraph(DeviceGraph):
         self, driver: Driver, device: Device, builder: Any, kernels: Sequence[str]
     ) -> None:
         self.device = device
-        #: By which launches are identified, should one of them prove fatal.
+        #: Names of the kernels, which identify launches if one of them is fatal.
         self._kernels = tuple(dict.fromkeys(kernels))
         self._driver = driver
         self._builder = builder

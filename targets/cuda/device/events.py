@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaEvent", "CudaTimer", "create_event", "start_timer", "wrap_event"]
 
-#: Where torch, CuPy, and cuda.core and numba keep the handle.
+#: Attributes with the handle, in torch, in CuPy, and in cuda.core and numba.
 _HANDLE_NAMES = ("cuda_event", "ptr", "handle")
 
 

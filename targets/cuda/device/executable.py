@@ -53,7 +53,7 @@ _SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
 
 _log = logging.getLogger("kerneldsl.cuda.executable")
 
-#: By owner: device and digest of the code, to the module there.
+#: Loaded modules of each owner, by device and digest of the code.
 _modules: WeakKeyDictionary[object, OnceTable[tuple[int, bytes], functions.LoadedModule]] = (
     WeakKeyDictionary()
 )
@@ -113,7 +113,7 @@ class CudaExecutable(Executable):
         self._is_debug = options.debug
         self._offsets = artifact.offsets
         self._passes_addresses = artifact.passes_addresses
-        #: What was launched last; dispatch passes the same object for the same shape.
+        #: Configuration of the last launch; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
         #: Dynamic shared memory that a launch may have currently.
         self._allowed_shared_bytes = _SHARED_BYTES_WITHOUT_OPT_IN - static_bytes

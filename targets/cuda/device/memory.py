@@ -120,11 +120,9 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
     driver.call_on(index, driver.api.cuMemsetD8Async, *cleared, doing=doing)
 
 
-# To set every second word, or to copy a filled part again and again, takes the memory twice as long
-# as to write it once. So a kernel writes it: a few lines of PTX that the driver assembles for the
+# Setting every second word, or copying a filled part repeatedly, takes the memory twice as long as
+# writing it once. So a kernel writes it: a few lines of PTX that the driver assembles for the
 # device when the first such pattern is requested. Neither Numba nor a toolkit takes part.
-#
-# References: PTX ISA, sections "Directives" and "Instruction Set".
 
 #: Bytes that a thread writes at one time; addresses must be multiples of it.
 WORD_BYTES = 8

@@ -47,9 +47,9 @@ __all__ = [
 # longer. Few blocks are kept, and the driver can join neighbouring blocks and cut large ones.
 
 
-#: For larger blocks the time of a call does not matter.
+#: Largest block that is kept; for larger ones the time of a call does not matter.
 MAX_BLOCK_BYTES = 1 << 26
-#: So much is kept, in so many blocks and sizes; the next block makes room by giving up all.
+#: Most bytes, blocks and sizes that are kept. The next block makes room by freeing all.
 _MAX_BYTES, _MAX_BLOCKS, _MAX_SIZES = 1 << 28, 64, 128
 
 
@@ -150,9 +150,9 @@ class StreamOrderedPool(PoolBackend):
         except IndexError:
             self.handle = self._create()
         self._keep(_EVERYTHING)
-        #: What the pool held when that was last looked at.
+        #: Bytes that the pool held at the last query.
         self._held = self.reserved_bytes()
-        #: What came back in the default stream and was used in no other.
+        #: Freed blocks that were used in the default stream only.
         self._ready = ReadyBlocks()
         peers.note_pool(self)
         for other in peers.with_access_to(device.index):
@@ -322,7 +322,7 @@ class StreamOrderedPool(PoolBackend):
         index = self.device.index
         if fork_guard.has_forked or self._driver.watch.is_lost(index):
             return
-        # What work still uses goes back when somebody next waits for the device.
+        # Memory in use by running work is released at the next synchronization of the device.
         self._keep(0)
         self.trim(0)
         if not self._outstanding:

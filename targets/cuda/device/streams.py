@@ -34,7 +34,7 @@ __all__ = [
 #: The stream that waits for, and holds up, every other blocking stream of the device.
 LEGACY_DEFAULT_STREAM = 1
 
-#: Where numba and cuda.core, torch, and CuPy keep the handle.
+#: Attributes with the handle, in numba and cuda.core, in torch, and in CuPy.
 _HANDLE_NAMES = ("handle", "cuda_stream", "ptr")
 
 

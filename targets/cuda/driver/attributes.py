@@ -29,7 +29,7 @@ class Attribute(NamedTuple):
 
     name: str
     is_flag: bool = False
-    #: Whether 0 is an answer, and not the driver's way to say that it does not know.
+    #: Whether 0 is a value of the attribute; otherwise it means that the driver does not know it.
     may_be_zero: bool = False
 
 
@@ -47,7 +47,7 @@ ATTRIBUTES = {
     "max_registers_per_multiprocessor": Attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
     "max_shared_memory_per_block_bytes": Attribute("MAX_SHARED_MEMORY_PER_BLOCK"),
     "max_shared_memory_per_multiprocessor_bytes": Attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
-    # Before compute capability 8.0 the driver takes none.
+    # The driver reserves no shared memory before compute capability 8.0.
     "reserved_shared_memory_per_block_bytes": Attribute(
         "RESERVED_SHARED_MEMORY_PER_BLOCK", may_be_zero=True
     ),
@@ -75,7 +75,7 @@ _LIMITS = (
     "COMPUTE_CAPABILITY_MAJOR",
     "COMPUTE_CAPABILITY_MINOR",
 )
-#: What planning needs beside the limits and the description of a device.
+#: Attributes that planning needs besides the limits and the description of a device.
 _EXTRA = ("PCI_BUS_ID", *(attribute.name for attribute in ATTRIBUTES.values()))
 #: The profile at the end of a virtual GPU's name: ``-8Q``, ``-1-5C``, ``-4CME``.
 _VIRTUAL_PROFILE = re.compile(r"^GRID |-\d+(?:-\d+)?(?:[QBAC]|CME)\b")

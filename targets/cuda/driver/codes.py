@@ -46,13 +46,13 @@ class DriverCode(NamedTuple):
     code: int
     #: The vendor's name for it.
     name: str
-    #: As in :attr:`kerneldsl.errors.DriverError.category`.
+    #: Category, as in :attr:`kerneldsl.errors.DriverError.category`.
     category: str
-    #: What to do.
+    #: Remedy for the user.
     remedy: str
     #: Whether the device is lost to this process.
     is_fatal: bool = False
-    #: Whether every device of the driver is.
+    #: Whether every device of the driver is lost to this process.
     loses_process: bool = False
 
 

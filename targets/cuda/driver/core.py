@@ -63,5 +63,6 @@ def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, A
         except KernelError:
             raise
         except Exception as error:
-            # Its classes are private; their texts begin with the driver's name for the error.
+            # The classes of these errors are private; their texts begin with the driver's name for
+            # the error.
             raise driver.foreign_failure(error, doing, index=index) from error

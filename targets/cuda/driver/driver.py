@@ -101,7 +101,7 @@ class _CurrentContext:
         if int(previous) == handle:
             return
         driver.call(driver.api.cuCtxSetCurrent, context, doing=f"use cuda:{self._index}")
-        # With nothing current, other libraries take device 0; so its context may stay.
+        # If no context is current, other libraries use device 0; so its context may stay current.
         if int(previous) or self._index:
             self._previous = previous
 
@@ -125,14 +125,14 @@ class Driver:
         self.api = api
         #: The retained contexts of usable devices, with their handles as numbers.
         self.contexts: dict[int, tuple[Any, int]] = {}
-        #: Which devices are lost, and the launches that may have done it.
+        #: Lost devices, and the launches that may have caused the loss.
         self.watch = DeviceWatch("cuda")
         self._index_of_context: dict[int, int] = {}
         self._addresses: dict[str, int] = {}
         # Held again by an error that is met while a context is retained.
         self._lock = ForkSafeLock()
         self._devices: tuple[Device, ...] | None = None
-        #: Whether the bindings' calls that name no stream work in the default stream of the thread.
+        #: Whether calls of the bindings without a stream use the per-thread default stream.
         self.has_thread_defaults = os.environ.get(_PER_THREAD, "0").strip() not in ("", "0")
         #: The CUDA version the driver supports, such as ``(13, 0)``.
         self.cuda_version: tuple[int, int] = (0, 0)
@@ -346,7 +346,7 @@ def _start() -> Driver:
     except BaseException:
         fork_guard.disarm()
         raise
-    # Without contexts, a forked child has to request one, and gets an error with the reason.
+    # A forked child without contexts has to request one, and gets an error with the reason.
     fork_guard.arm(driver.contexts.clear)
     _driver = driver
     return driver

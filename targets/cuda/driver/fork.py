@@ -20,7 +20,7 @@ class ForkGuard:
     """Knows whether this process was forked from one that had used CUDA."""
 
     def __init__(self) -> None:
-        #: Whether it was.
+        #: Whether this process was forked from one that had used CUDA.
         self.has_forked = False
         self._is_armed = False
         self._is_registered = False

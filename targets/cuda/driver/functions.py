@@ -69,7 +69,7 @@ class LoadedFunction:
     module: Any
     #: The resources that the driver's assembler reported.
     resources: Resources
-    #: Where recent launches on the device are noted, should one of them prove fatal.
+    #: Notes of recent launches on the device, for the report if one of them is fatal.
     launches: deque[LaunchNote] = field(default_factory=deque, repr=False, compare=False)
 
 
@@ -81,7 +81,7 @@ class LoadedModule:
     device_index: int
     #: The driver's ``CUmodule``.
     handle: Any
-    #: What the driver's assembler said.
+    #: Log of the driver's assembler.
     log: str
 
 
@@ -333,8 +333,8 @@ def launch(
     with_attributes = cluster_dim is not None or is_cooperative or is_early
     one_by_one = 0
     if offsets and (with_attributes or by_address):
-        # Also if blocks run together: the driver (580.159) answers CUDA_ERROR_INVALID_VALUE to
-        # the capture of a cooperative launch with its parameters in a buffer.
+        # Cooperative launches pass addresses, too: the driver (580.159) answers
+        # CUDA_ERROR_INVALID_VALUE to the capture of one with its parameters in a buffer.
         addresses = (ctypes.c_void_p * len(offsets))(*(room.address + each for each in offsets))
         one_by_one = ctypes.addressof(addresses)
     with driver.current(function.device_index):

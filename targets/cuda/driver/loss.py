@@ -28,14 +28,14 @@ __all__ = ["DeviceWatch", "LaunchNote", "suspect_lines"]
 #: A kernel's name, or those of a graph's kernels; grid and block, which a graph has not; stream.
 LaunchNote: TypeAlias = tuple[str | tuple[str, ...], Dim3 | None, Dim3 | None, int]
 
-#: How many launches are remembered for each device. Where more are in flight, the eldest are
-#: forgotten, and then no kernel can be cleared of suspicion.
+#: Launches that are remembered for each device. If more are in flight, the oldest are forgotten,
+#: and then no kernel can be excluded as the cause.
 _REMEMBERED = 128
 
 #: The numbers that name the default stream.
 _DEFAULT_STREAMS = (0, 1)
 
-#: How many of the suspects a message lists.
+#: Most suspects that a message lists.
 _LISTED = 16
 
 

@@ -24,7 +24,7 @@ __all__ = ["Nvml", "NvmlDevice", "get_nvml"]
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
 _CLOCK_MEM = 2
-#: What NVML answers for a number that it does not know.
+#: Value that NVML returns for an unknown number.
 _NOT_AVAILABLE = 2**64 - 1
 
 

@@ -22,9 +22,9 @@ from targets.cuda.driver.marks import Mark, is_recording, mark_everything
 
 __all__ = ["retire", "unload_finished"]
 
-#: What finalizers have noted.
+#: Functions that finalizers have noted.
 _retired: deque[tuple[Driver, LoadedFunction]] = deque()
-#: What waits for its mark, which is ``None`` where the driver cannot make one.
+#: Functions that wait for their mark, which is ``None`` where the driver cannot make one.
 _marked: deque[tuple[Mark | None, Driver, LoadedFunction]] = deque()
 
 

@@ -38,16 +38,17 @@ __all__ = ["EMITTERS"]
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 _ALL_LANES = 0xFFFFFFFF
-#: Where a block keeps what :func:`_next` has learnt: the launch, and of which state it is.
+#: Places in the block's spare memory that :func:`_next` fills: the number of the launch, and the
+#: address of the state.
 _LAUNCH, _OWNER = 4, 8
 #: A bit that no address of a state has: the block has published its value.
 _IS_PUBLISHED = 1
 #: A slot of the block that no level of nodes uses.
 _LAST_SLOT = WARP_SIZE - 1
-#: From which part on a block sleeps before it looks, and for how long: launches of fewer blocks,
-#: which mostly run at once, end sooner without.
+#: Number of the part from which on a block sleeps before it polls, and the time in nanoseconds.
+#: Launches of fewer blocks, which mostly run at once, end sooner without.
 _LONG_CHAIN, _SLEEP_NS = 1024, 1500
-#: For how long a block sleeps that has published its value before.
+#: Nanoseconds that a block sleeps if it has published its value before.
 _SHORT_SLEEP_NS = 700
 
 

@@ -42,7 +42,7 @@ class _Form:
 
     @property
     def nbytes(self) -> int:
-        """Its size; it must be at a multiple of it."""
+        """Size in bytes; the address must be a multiple of it."""
         return self.count * self.width // 8
 
     @property
@@ -141,7 +141,8 @@ def _hinted_load(
         ir.FunctionType(result, [at.type]), text, constraint, [at], side_effect=True
     )
     if hint != "again":
-        # It reads memory and does nothing else, so that LLVM moves no store across it, but others.
+        # The load only reads memory: LLVM moves no store across it, but may move other
+        # instructions.
         found.attributes.add("readonly")
     found.attributes.add("nounwind")
     kind = model.get_data_type()

@@ -20,8 +20,8 @@ __all__ = [
     "store_pair",
 ]
 
-#: Of accesses that threads of all blocks may make at a time, and that order no other memory.
-#: Scope and ordering are one text, because llvmlite writes the ordering as it is given.
+#: Scope and ordering of accesses that threads of all blocks may make concurrently, and that order
+#: no other memory. They are one text, because llvmlite writes the ordering as it is given.
 DEVICE_ORDER = 'syncscope("device") monotonic'
 #: LLVM's number for shared memory.
 SHARED_SPACE = 3

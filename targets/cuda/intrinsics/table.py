@@ -14,7 +14,7 @@ from targets.cuda.intrinsics.groups import table as groups
 
 __all__ = ["EMITTERS"]
 
-#: These depend on the kernel, and have handlers in :mod:`targets.cuda.compile.region_code`.
+#: Intrinsics that depend on the kernel, with handlers in :mod:`targets.cuda.compile.region_code`.
 _WRITTEN_FROM_REGIONS = (
     *("grid", "gridsize", "shared.array", "local.array"),
     *(name for name, row in INTRINSICS.items() if row.typing in (Typing.TILE, Typing.LOOP)),

@@ -22,7 +22,7 @@ from targets.cuda.intrinsics.synchronize import call_nvvm
 __all__ = ["EMITTERS", "libdevice_emitter"]
 
 _I32 = ir.IntType(32)
-#: By the width of the factors, and whether they are signed.
+#: Functions for the upper half of a product, by the width of the factors and their signedness.
 _UPPER_PRODUCTS = {
     (32, True): "mulhi.i",
     (32, False): "mulhi.ui",

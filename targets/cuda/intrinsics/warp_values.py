@@ -82,7 +82,7 @@ def reduce_halves(name: str, builder: ir.IRBuilder, args: Sequence[ir.Value]) ->
     return builder.or_(builder.zext(low, _I64), builder.shl(builder.zext(high, _I64), _I64(32)))
 
 
-#: Of the lanes that have one number modulo 32, 16, 8, 4 and 2, those that have 0.
+#: Masks of the lanes that are multiples of 32, 16, 8, 4 and 2.
 _EVERY = {32: 0x00000001, 16: 0x00010001, 8: 0x01010101, 4: 0x11111111, 2: 0x55555555}
 
 

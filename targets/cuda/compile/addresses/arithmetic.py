@@ -49,7 +49,7 @@ def common(one: Interval | None, other: Interval | None) -> Interval | None:
     return max(one[0], other[0]), min(one[1], other[1])
 
 
-#: From the atoms of a term, sorted, to its coefficient, which is not 0; a constant has no atoms.
+#: Maps the sorted atoms of each term to its coefficient, which is not 0. A constant has no atoms.
 Polynomial: TypeAlias = dict[tuple[str, ...], int]
 
 

@@ -83,7 +83,7 @@ class _Countdown(NamedTuple):
     step: Instruction
     comparison: Instruction
     begins: list[Instruction]
-    #: It fits 32 bits if it begins with a number of these.
+    #: Initial values with which the counter fits 32 bits.
     bounds: Interval
 
     @classmethod
@@ -109,12 +109,12 @@ class _Countdown(NamedTuple):
         if test.opcode == "setp.gt.s64":
             least = INT32[0] + decrease + end
         elif test.opcode == "setp.gt.u64":
-            # It is never negative there: the step comes after the test, and does not go below 0.
+            # The counter is never negative: the step comes after the test, and does not go below 0.
             least = 0
             if test.line > step.line or end < decrease - 1:
                 return None
         else:
-            # If it does not meet the end, it never does, because a power of two divides 2**32.
+            # A counter that misses the end never reaches it, because a power of two divides 2**32.
             least = end
             if decrease & (decrease - 1):
                 return None

@@ -48,9 +48,9 @@ class _Write(NamedTuple):
     block: int
     line: int
     interval: Interval | None
-    #: Between which numbers it makes the register more; ``None`` if it does something else.
+    #: Interval of the number that it adds to the register; ``None`` for another operation.
     step: Interval | None
-    #: A power of two that its value is a multiple of.
+    #: A power of two that divides its value.
     power: int
 
 
@@ -71,7 +71,7 @@ class _Test(NamedTuple):
     relation: str
     one: str
     other: str
-    #: Whether operands are compared without signs.
+    #: Whether the comparison is unsigned.
     is_unsigned: bool
     block: int
     line: int
@@ -110,7 +110,7 @@ class _Known:
         #: The blocks that may lead to the head of a loop.
         self._leading = leading
         self._writes = writes
-        #: Those of registers that are written more than once, which counters are.
+        #: Writes of registers that are written more than once; counters are among these.
         self._repeated = {name: made for name, made in writes.items() if len(made) > 1}
         #: The intervals of counters in loops.
         self._stepped: dict[tuple[str, _Loop], Interval] = {}
@@ -206,7 +206,7 @@ def _writes(
     for number in function.in_order():
         values.enter(number)
         for each in function.blocks[number].instructions:
-            # Only what is written more than once is stepped.
+            # Only registers that are written more than once can be counters.
             written = each.results
             is_repeated = len(written) == 1 and function.writes[written[0]] > 1
             step, power = _step(values, each) if is_repeated else None, _power(each)
@@ -326,7 +326,7 @@ def _way(
         (least, most), (low, high) = (-most, -least), (-high, -low)
         bound, relation = (-bound[1], -bound[0]), swapped(relation)
     if relation == "ne":
-        # It meets the bound, unless it begins beyond it, or steps over it.
+        # The counter reaches the bound, unless it begins beyond the bound or steps over it.
         is_met = most == 1 or (low == high == 0 and power % most == 0)
         if least != most or not is_met or high > bound[0] or known.is_written(other, loop):
             return None

@@ -45,9 +45,9 @@ class Emitter:
         self._function = function
         self._values = values
         self._entry_name = entry_name
-        #: What comes before a line.
+        #: Instructions added before a line, by its number.
         self.added: dict[int, list[str]] = {}
-        #: Where expressions have been computed: blocks, lines and registers.
+        #: Blocks, lines and registers in which expressions have been computed.
         self._known: dict[Expression, list[tuple[int, int, str]]] = {}
         self._counts = {"r": 0, "d": 0}
 
@@ -353,7 +353,7 @@ class Sums:
 _ARITHMETIC = re.compile(
     r"(?:mov|add|sub|neg|mul|mad|shl)\.[\w.]*64|mul\.wide|mad\.wide|cvt\.[su]64"
 )
-#: What may be computed from low halves instead.
+#: Instructions that may be replaced by ones on the low halves.
 _IN_32_BITS = re.compile(r"(?:setp|and|or|xor|shr|min|max|selp)\.[\w.]*64")
 _REGISTER = re.compile(r"%rd\d+")
 

@@ -39,6 +39,6 @@ def facts_of(specialization: Specialization) -> ParameterFacts:
         extents.update(layout.integers)
     count, ndim = len(layout.parameters), specialization.mode.forall_ndim
     extents.update(range(count - (ndim or 0), count))
-    # Over an extent, the blocks of other kernels may have more threads than indices.
+    # Under ``forall``, blocks of other kernels may have more threads than indices.
     is_grid_narrow = ndim is None or specialization.traits.uses_grid_only
     return ParameterFacts(arrays, frozenset(extents), is_grid_narrow)

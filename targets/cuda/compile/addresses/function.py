@@ -36,9 +36,9 @@ _WITHOUT_RESULT = re.compile(
     r"(st|red|bar|barrier|bra|ret|exit|membar|fence|trap|brkpt|prefetch|prefetchu|cp|mbarrier"
     r"|nanosleep|discard|griddepcontrol|pmevent|fns)\b"
 )
-#: What the graph of blocks here does not show.
+#: Control flow that this graph of blocks does not represent.
 _UNKNOWN_FLOW = re.compile(r"\bbrx\b")
-#: The opcode of what is not understood.
+#: Opcode of an instruction that is not understood.
 UNKNOWN = "?"
 _ENDS = ("bra", "ret", "exit", "trap")
 
@@ -46,11 +46,11 @@ _ENDS = ("bra", "ret", "exit", "trap")
 class Instruction(NamedTuple):
     """An instruction."""
 
-    #: Its number among the lines of the function.
+    #: Index of the line in the function.
     line: int
-    #: With its types, such as ``add.s64``.
+    #: Opcode with its types, such as ``add.s64``.
     opcode: str
-    #: Its result first, if it has one.
+    #: The operands; the result is first, if there is one.
     operands: tuple[str, ...]
     #: The predicate that decides if it is executed, with its sign; empty if it always is.
     predicate: str = ""
@@ -68,7 +68,7 @@ class Instruction(NamedTuple):
 class Block:
     """A basic block."""
 
-    #: Its lines; `last` is its branch, if it ends with one.
+    #: Lines of the block; `last` is its branch, if it ends with one.
     first: int
     last: int
     #: Instructions in order.
@@ -77,9 +77,9 @@ class Block:
     followers: list[int] = field(default_factory=list)
     #: The block that ends before each way to this one; itself for the entry.
     dominator: int = 0
-    #: Its place in an order in which a block's dominators come before it; -1 if it is not reached.
+    #: Position in an order in which dominators come first; -1 if the block is unreachable.
     rank: int = -1
-    #: How many loops it is in.
+    #: Number of loops around the block.
     depth: int = 0
 
 
@@ -87,15 +87,15 @@ class Block:
 class Function:
     """A function of PTX as basic blocks."""
 
-    #: Its text.
+    #: Lines of the function's text.
     lines: list[str]
-    #: Where its body begins.
+    #: Line at which the body begins.
     opening: int
-    #: In the order of the text.
+    #: Blocks in the order of the text.
     blocks: list[Block]
-    #: How many instructions write a register.
+    #: Number of instructions that write each register.
     writes: Counter[str]
-    #: The blocks that are reached and go on to a block, by its number.
+    #: Reachable predecessors of each block, by its number.
     before: dict[int, list[int]] = field(default_factory=dict)
     #: The blocks of each natural loop, by the block that it is entered at.
     loops: dict[int, set[int]] = field(default_factory=dict)

@@ -57,7 +57,7 @@ _WITHOUT_FACTS = (
 )
 #: A load of several elements, which a test of a whole vector is before.
 _VECTOR_LOAD = re.compile(r"ld\.(?:\w+\.)*global\.(?:[\w:]+\.)*v\d")
-#: What moves an address on, from one turn of a loop to the next.
+#: Opcode that advances an address from one iteration of a loop to the next.
 _STEP = "add.s64"
 
 
@@ -110,7 +110,7 @@ class _Base(NamedTuple):
     block: int
     line: int
     register: str
-    #: How often the register had been written in the block; ``None`` if it is written once.
+    #: Writes of the register in the block before; ``None`` if it is written once.
     version: int | None
     access: _Access
 
@@ -126,12 +126,12 @@ class _Shortening:
         self._values = Values(function, facts, self._counters)
         self._emitter = Emitter(function, self._values, entry_name)
         self._lines: list[str] = list(function.lines)
-        #: By the array, or the one register of an address that is no element's.
+        #: Bases by array, or by the one register of an address that belongs to no array.
         self._bases: dict[str, list[_Base]] = {}
         self._block = 0
-        #: Of registers with addresses that accesses share: the least immediate offset.
+        #: Least immediate offset by address register, for registers that several accesses share.
         self._least_offsets = least_offsets(function)
-        #: Registers that have been computed instead of them, and what offsets are more by.
+        #: Registers that were computed in place of those, and the amount by which offsets grow.
         self._shared: dict[str, tuple[str, int]] = {}
         self._sums = Sums(function, self._values, self._emitter)
         self._narrowing = Narrowing(
@@ -290,7 +290,7 @@ class _Shortening:
         key = f"array {access.array}"
         base, distance = self._nearest(key, access)
         if base is None:
-            # Of those in the block, one without a constant is nearest to the others.
+            # An access of the block without a constant offset is nearest to the others.
             first = self._middle(access, others)
             base = self._fresh(first, line)
             if not first.instruction.predicate:
@@ -367,7 +367,7 @@ class _Shortening:
             if len(term) == 1 and factor != 1 and self._is_small_atom(term[0]):
                 return term[0], factor
         if all(factor < 0 for term, factor in value.items()):
-            # Its magnitude is below 2**31, as a distance in an array is.
+            # The magnitude is below 2**31, like every distance in an array.
             return self._sums.expression(scale(value, -1), line), -1
         return self._sums.expression(value, line), 1
 

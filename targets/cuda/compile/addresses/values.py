@@ -54,7 +54,7 @@ _SPECIAL_YZ = {"%ctaid": (0, 65534), "%nctaid": (1, 65535)}
 #: Special registers with a product that is a block's first thread, or the threads of a grid.
 _COUNTS = ({"%ctaid", "%ntid"}, {"%nctaid", "%ntid"})
 NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
-#: That product, where a grid is narrow.
+#: Interval of these products where the grid is narrow.
 _NARROW_START: Interval = (0, NARROW_THREADS)
 
 
@@ -100,13 +100,13 @@ class Values:
         self._counters = counters
         self._facts = facts
         self._block = 0
-        #: Of registers that are written once, and of others since the block began.
+        #: Polynomials of registers that are written once, and of others since the block began.
         self._polynomials: dict[str, Polynomial] = {}
         self._intervals: dict[str, Interval] = {}
         #: Writes since the block began, of registers that are written more than once.
         self.versions: dict[str, int] = {}
-        #: Of registers that are written more than once: how many writes were seen, and their value
-        #: if all of them have the same.
+        #: Number of writes so far of registers that are written more than once, and their value if
+        #: it is the same in all writes.
         self._repeated: dict[str, tuple[int, Polynomial]] = {}
         #: Special registers in others.
         self._special: dict[str, str] = {}

@@ -39,7 +39,7 @@ class Wraparound:
         self._emitter = emitter
         self._sums = sums
         self._signs: dict[str, _Sign] = {}
-        #: By the atom of what is added: the atom of the sum, less the index.
+        #: Maps the atom of an added number to the polynomial of the sum less the index.
         self._replaced: dict[str, Polynomial] = {}
 
     def note(self, instruction: Instruction) -> None:

@@ -163,7 +163,7 @@ class _Copy:
         self._parts = parts = emitter.wrapped(emitter.get(array), array.type)
         self._strides = parts.byte_strides(self._context, self._builder)
         self._shape: tuple[int, int] = operation.attributes["shape"]
-        #: What must be multiples of a group for its first column to be one.
+        #: Column offsets that must be multiples of a group, so that the first column is one.
         self._columns = list(columns)
         if columns:
             return

@@ -54,7 +54,7 @@ class Form:
     since_ptx: PtxVersion
     #: Writes it.
     write: _Writer
-    #: Whether it multiplies floats of 8 bits.
+    #: Whether the instruction multiplies floats of 8 bits.
     is_of_8_bits: bool = False
 
     def has_narrow_sums(self, arch: Architecture) -> bool:

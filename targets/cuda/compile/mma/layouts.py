@@ -77,7 +77,7 @@ class TileLayouts(Layouts):
         self._arch = arch
         operations = list(function.body.walk())
         products = [each for each in operations if each.name == "tile.mma"]
-        #: Why a product has no instruction.
+        #: Reasons why products have no instruction.
         self.reasons: dict[Operation, str] = {}
         fits = {} if arch is None else self._fits(products)
         self._parents: dict[Value, Value] = {}

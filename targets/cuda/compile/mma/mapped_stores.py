@@ -44,7 +44,7 @@ class BoxStore:
     #: Boxes of a warpgroup in the tile, and the fewest that it needs in shared memory.
     count: int
     least: int = 1
-    #: Whether threads compute pairs by a function of one tile.
+    #: Whether a function of one tile is computed in pairs of neighbouring elements.
     is_of_neighbours: bool = False
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINE_BYTES", "RESULT_BYTES", "Elements", "PairWords", "exchange_lines"]
 
-#: By pair, what each load of a function read.
+#: Words that each load of a function read, by pair.
 PairWords: TypeAlias = list[list[ir.Value]]
 _I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
 #: Bytes of a result, and of a row of a part.
@@ -105,7 +105,7 @@ class Elements:
         self._loads = loads_of(self._region)
         reads = [each for each in self._loads if each.effect & Effect.READ]
         self._reads = [each for each in reads if "panel" not in each.attributes]
-        #: Those from panels, in their order, and the size of a panel.
+        #: Loads from panels, in their order, and the size of a panel.
         self._copied = sorted(
             (each for each in reads if each not in self._reads),
             key=lambda each: each.attributes["panel"],

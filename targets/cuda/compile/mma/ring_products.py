@@ -41,12 +41,12 @@ class Products:
         self._slots: list[ir.Value] = [None] * len(plan.rings)
         #: Number of the warpgroup among those that share a tile.
         self.sharer: ir.Value = None
-        #: How to wait for products that were begun, and for the last ones.
+        #: Functions that emit the wait for each product that was begun, and for the last ones.
         self._begun: dict[Operation, Callable[[int], None]] = {}
         self._wait: Callable[[], None] | None = None
-        #: Of products that run, to which another one adds: their sums, registers that they read.
+        #: Sums of running products that another product adds to, and the registers that they read.
         self._chains: dict[Operation | None, tuple[Memory, list[ir.Value]]] = {}
-        #: Whether this warpgroup has rows of the next product, if it may have none.
+        #: Whether this warpgroup has rows of the next product; ``None`` if it always has.
         self._has_rows: ir.Value | None = None
 
     def _find_rows(self, operation: Operation) -> None:

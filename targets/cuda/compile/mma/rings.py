@@ -110,7 +110,7 @@ class _EarlyLoads:
     #: The loads, and what computes their places, in the order of the program.
     operations: tuple[Operation, ...]
     loads: tuple[Operation, ...]
-    #: Why other factors of the loop are loaded in their iteration.
+    #: Reasons why other factors of the loop are loaded in their iteration.
     reasons: dict[Operation, str]
 
 

@@ -99,7 +99,7 @@ class Part:
     row_bytes: int
     #: Whether rows are along the first axis of the tile.
     is_transposed: bool
-    #: Whether expressions read it.
+    #: Whether expressions read the factor.
     is_line: bool = False
 
     def is_exchanged(self, product: Operation, number: int) -> bool:
@@ -167,7 +167,7 @@ class WarpgroupPlan:
     boxes: int = 0
     #: The first row and the end of products that not all warpgroups may have rows of.
     ends: dict[Operation, tuple[Value, Value]] = field(default_factory=dict)
-    #: What functions of stores read through the ring.
+    #: Panels that functions of stores read through the ring.
     panels: dict[Operation, Panels] = field(default_factory=dict)
 
     @property
@@ -333,7 +333,7 @@ def _rings(
     region_of |= dict.fromkeys(function.body.operations, function.body)
     layouts: TileLayouts | None = None
     found: set[Operation] = set()
-    #: By the region of the loads and the first product that reads them.
+    #: Loads by their region and by the first product that reads them.
     loads: dict[tuple[Region, Operation], list[Operation]] = {}
     #: The first product of a region that has a first factor which is computed from loaded tiles.
     computed: dict[Region, Operation] = {}

@@ -68,9 +68,9 @@ class Ring(Products):
         )
         memory.linkage, memory.align = "external", RING_ALIGNMENT
         self._memory = builder.bitcast(memory, _I8.as_pointer(SHARED_SPACE))
-        # Before the first turn all slots are free.
+        # All slots are free before the first iteration.
         writer.code.waiting = plan.threads
-        #: By the number of the ring.
+        #: Turns of the slots, by the number of the ring.
         self._copied = [SlotTurns(builder, ring.slots, 1) for ring in plan.rings]
         self._received = [SlotTurns(builder, ring.slots, 0) for ring in plan.rings]
         self._places, self._boxes_place = _places(plan)
@@ -81,7 +81,7 @@ class Ring(Products):
         self._passed = Variable(builder, _I32(0))
         if plan.sharing < plan.warpgroups:
             writer.code.meet = self.meet
-        #: Whether a slot is free when products that still run end.
+        #: Whether the slot is freed by the end of products that still run.
         self._is_pending = Variable(builder, _I1(0))
         self.handlers = {
             "ring.begin": self._begin,
@@ -171,7 +171,7 @@ class Ring(Products):
             _set_registers(builder, "inc", self._plan.registers[1])
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         number = builder.udiv(thread, _I32(wgmma.WARPGROUP))
-        # Of a value of one lane the assembler knows that it is the same in all.
+        # A value that comes from one lane is known to the assembler to be uniform in the warp.
         self.warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
         self.sharer = _I32(0) if self._plan.sharing < self._plan.warpgroups else self.warpgroup
 

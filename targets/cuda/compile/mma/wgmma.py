@@ -44,12 +44,12 @@ STEP_BYTES = 32
 #: Bytes of a row of shared memory that its 16-byte parts are exchanged in.
 ROW_BYTES = 128
 _ROWS_TOGETHER = 8
-#: How names of functions begin.
+#: Prefixes of the names of functions.
 _MULTIPLY, _WAIT = "warpgroup_product_", "warpgroup_wait_"
 
 _VOID, _I32, _I64 = ir.VoidType(), ir.IntType(32), ir.IntType(64)
 _FLOAT = ir.FloatType()
-#: Of a descriptor: the bits of an address in it, and that of the exchange in rows of 128 bytes.
+#: Fields of a matrix descriptor: mask of the address, and the bit of the 128-byte swizzle.
 _ADDRESS_BITS = 0x3FFFF
 _EXCHANGED_128 = 1 << 62
 
@@ -68,9 +68,9 @@ class Form:
     register: ir.Type
     #: Modifiers after the predicate.
     modifiers: str
-    #: Whether operands may have their columns side by side.
+    #: Whether operands may be stored with contiguous columns.
     may_exchange: bool = False
-    #: Whether sums are less exact than their type.
+    #: Whether sums have less precision than their type.
     is_promoted: bool = False
 
     @property
@@ -145,9 +145,9 @@ class Instruction:
     form: Form
     #: Columns of the result.
     columns: int
-    #: For each factor, whether its rows are across k.
+    #: Whether the rows of each factor are across k.
     exchanged: tuple[bool, ...]
-    #: Whether products are added to what is in the registers.
+    #: Whether products are added to the contents of the registers.
     adds: bool
     #: Whether the first factor is in registers, four of them.
     has_own_rows: bool = False
@@ -211,7 +211,7 @@ class Wait:
     register: ir.Type
     #: Registers of a thread that they change.
     count: int
-    #: How many of the last groups of instructions may still run.
+    #: Number of the last groups of instructions that may still run.
     pending: int = 0
     #: Registers of a thread that they read.
     words: int = 0

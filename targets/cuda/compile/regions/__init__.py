@@ -1,1 +1,1 @@
-"""From the region IR of a kernel to LLVM: passes on the IR, and how operations are written."""
+"""LLVM IR of a kernel's region IR: passes on the IR, and emission of operations."""

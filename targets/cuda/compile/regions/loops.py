@@ -68,7 +68,7 @@ class LoopEmitter(Emitter):
         builder = self.builder
         start, stop, step, *given = (self.get(value) for value in operation.operands)
         by_one = _is_number(start, 0) and _is_number(step, 1)
-        # After a comparison with a number LLVM would divide the counter in 16 bits.
+        # LLVM would divide the counter in 16 bits after a comparison with a number.
         is_open = not isinstance(stop, ir.Constant)
         is_left_early = is_open and operation.may_be_left()
         # The number of a tile plus the blocks of a grid does not overflow. To count iterations
@@ -95,8 +95,9 @@ class LoopEmitter(Emitter):
             test = builder.icmp_signed(ends, left, left.type(0))
         one, by = counter.type(1), step
         if is_left_early:
-            # What follows is computed before the test. So only the early exit reads the counter's
-            # phi, and LLVM also moves the test before that exit to the end of an iteration.
+            # The next values are computed before the test. So only the early exit reads the
+            # counter's phi, and LLVM also moves the test before that exit to the end of an
+            # iteration.
             one, by = builder.zext(test, one.type), builder.select(test, step, step.type(0))
         else:
             builder.cbranch(test, inner, end)

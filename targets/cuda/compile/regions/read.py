@@ -59,7 +59,7 @@ class _ReadFunction(NamedTuple):
     unit: FunctionUnit
     kinds: tuple[Kind, ...]
     function: Function
-    #: The same with the bodies of Numba's functions.
+    #: The kernel with the bodies of Numba's functions.
     analyzed: Function
 
 

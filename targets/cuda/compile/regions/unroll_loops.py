@@ -45,7 +45,7 @@ _OPERATORS = frozenset(
 )
 #: Conversions of a condition, which are no instruction.
 _FREE = (operator.truth, operator.not_)
-#: What takes many instructions.
+#: Operators that take many instructions.
 _LONG = (operator.truediv, operator.floordiv, operator.mod, operator.pow)
 
 
@@ -114,7 +114,7 @@ def _is_constant(value: Value) -> bool:
 # Where the loop is unrolled, quotients and remainders become shifts and masks, and quotients of
 # floats become products.
 
-#: What is written so often in full: statements, and iterations.
+#: Largest numbers of statements and of iterations of a loop that is unrolled fully.
 _MOST_STATEMENTS, _MOST_CHANGES = 16, 12
 _STEPS = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)

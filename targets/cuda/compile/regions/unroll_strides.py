@@ -123,7 +123,7 @@ class _Loop:
     #: The variable that it counts in: an argument of the body.
     counter: Value
     start: Value
-    #: Of ``while`` in the region before.
+    #: Bound of the counter; a value of the condition region for ``while``.
     stop: Value
     step: Value
     #: Number of the counter among the variables of the loop; ``None`` for ``for``.

@@ -69,7 +69,8 @@ class OperationCode(ElementCode):
         writer, target = self._writer, self.tile(self.operation.result)
         tiles = [each for each in self.operation.operands if is_tile(each)]
         if target.is_shared and any(self.tile(each).memory is target.memory for each in tiles):
-            # Other threads read what a thread would write.
+            # The result is complete in registers first: other threads read elements that this
+            # thread overwrites.
             own = self.registers(target.kind)
             with self.slots() as slot:
                 own.set(slot.slot, value(slot))

@@ -274,7 +274,7 @@ class Fold:
             target.set(line, self.finished(total.get(), rows))
 
 
-# Both factors are in shared memory.
+# This product has both factors in shared memory.
 def write_mma(writer: TileWriter, operation: Operation) -> None:
     """Write a product, with the tile that is added; products are added along k, one by one."""
     code, builder = OperationCode(writer, operation), writer.code.builder

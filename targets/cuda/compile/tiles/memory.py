@@ -110,7 +110,8 @@ def write_store(
     elif all(map(is_harmless, operation.regions[0].walk())):
         _store_neighbours(code, access)
     else:
-        # Only elements that the array has a place for are computed.
+        # The expression may fail or have effects, so it is computed only for elements within the
+        # array.
         with code.builder.if_else(access.is_wide()) as (wide, narrow):
             with wide:
                 _store_neighbours(code, access)

@@ -141,7 +141,7 @@ class Scan:
         code = self.code
         warps = -(-layout.threads // WARP_SIZE)
         total = code.variable(self.combiner.identity())
-        # One loop, not two: LLVM forgets to unroll the outer one.
+        # LLVM does not unroll the outer one of two loops, so they are one.
         with code.unrolled(layout.rounds * warps) as number:
             turn, warp = code.line_and_place(number, warps)
             with code.when(code.is_equal(warp, lanes.warp)):

@@ -71,10 +71,10 @@ class ThreadCode:
         self, context: Any, builder: ir.IRBuilder, block_dim: tuple[int, int, int]
     ) -> None:
         self.context = context
-        #: How many threads wait for each other, if the block has more than the declared ones.
+        #: Number of threads that a barrier waits for, if the block has more than the declared ones.
         self.waiting: int | None = None
-        #: How the threads of a tile wait for each other, if the block has more such threads, with
-        #: the same numbers.
+        #: Emits a barrier of the threads of a tile, if the block has more such threads, with the
+        #: same numbers.
         self.meet: Callable[[], None] | None = None
         self.builder = builder
         self.threads = math.prod(block_dim)

@@ -96,7 +96,7 @@ class TileWriter:
         self.code = ThreadCode(emitter.context, emitter.builder, block_dim)
         drop_casts(function)
         drop_unread(function)
-        #: Of a kernel with products.
+        #: Layouts of a kernel with products; ``None`` for others.
         self.layouts: TileLayouts | None = None
         self.factors: Factors
         if any(each.name == "tile.mma" for each in function.body.walk()):
@@ -120,7 +120,7 @@ class TileWriter:
             self._placement = Placement(function, self.code.threads)
         hand_on_by_copies(function, self._placement)
         self._memories: dict[int, Memory] = {}
-        #: Of tiles that are read where others have written them.
+        #: Copies of tiles that are read where other threads have written them.
         self._read: dict[Value, Memory] = {}
         self._rooms: dict[tuple[Operation, str], Memory] = {}
         #: Loops around what is written.

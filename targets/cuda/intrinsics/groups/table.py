@@ -32,7 +32,7 @@ __all__ = ["EMITTERS"]
 
 
 class _Ranked(ABC):
-    """Those of a group that take part, identified by their ranks: 0 for the first of them."""
+    """Participating threads of a group, identified by their ranks: 0 for the first of them."""
 
     def __init__(self, builder: ir.IRBuilder, rank: ir.Value, count: ir.Value) -> None:
         self.builder = builder

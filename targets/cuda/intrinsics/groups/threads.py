@@ -27,7 +27,7 @@ class Warp:
         self.builder = builder
         #: A bit for each of them.
         self.present = call_nvvm(builder, "activemask", _i32, [])
-        #: This one's index.
+        #: Index of this lane.
         self.lane = builder.trunc(read_register(builder, "laneid"), _i32)
 
     def read(self, value: ir.Value, lane: ir.Value) -> ir.Value:
