@@ -147,8 +147,8 @@ class _Rounds:
             self.counter = slots.make(types.int64, "counter")
         #: Slots that a ``break`` writes, one for each result.
         self.results: list[Value] = []
-        #: Results that have their values only after the loop, and those values.
-        self.late: list[tuple[Value, Value]] = []
+        #: Results that have their values only after the loop, their slots, and those values.
+        self.late: list[tuple[Value, Value, Value]] = []
         #: The slot that says which lanes have left by a ``break``, if that is needed.
         self.broken: Value | None = None
 
@@ -209,7 +209,7 @@ class _Rounds:
             else:
                 place = self.strip.slots.give([result], "result")
                 if last in late:
-                    self.late.append((place, last))
+                    self.late.append((result, place, last))
                 else:
                     writer.store(place, last)
             self.results.append(place)
@@ -222,9 +222,12 @@ class _Rounds:
         writer.operations += self.masked.after
         if self.broken is not None:
             is_broken = writer.load(self.broken)
-            for place, last in self.late:
-                kept = writer.load(place, kind=last.type)
-                writer.store(place, writer.select(is_broken, kept, last))
+            for result, place, last in self.late:
+                chosen = writer.select(is_broken, writer.load(place, kind=last.type), last)
+                assert isinstance(chosen.owner, Operation)
+                chosen.owner.take_results([result])
+                # The row that computes it would read its slot before.
+                del self.strip.slots.place_of[result]
 
     # -- rounds -----------------------------------------------------------------------------------
 

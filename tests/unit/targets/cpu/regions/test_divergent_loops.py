@@ -127,7 +127,23 @@ def one_in_many(x, out, most):
         out[i] = found
 
 
-DIVERGENT = (escapes, leaves_in_the_middle, counts_differ, returns_from_loop, halves, one_in_many)
+def becomes_a_float(x, out, most):
+    """Leave with a float what is an integer if the loop ends by itself."""
+    i = kd.grid(1)
+    if i < out.size:
+        v = x[i]
+        n = most
+        for k in range(most):
+            v = v * f32(1.25) + f32(0.125)
+            if v > f32(40):
+                n = v * 0.5
+                break
+            n = n - k
+        out[i] = n
+
+
+DIVERGENT = (escapes, leaves_in_the_middle, counts_differ, returns_from_loop)
+DIVERGENT += (halves, one_in_many, becomes_a_float)
 
 
 def pair(function):
