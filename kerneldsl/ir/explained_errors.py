@@ -19,6 +19,7 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.refusals import Refusal, as_refusal
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.numba_internals.moved import moved_name
+from kerneldsl.utilities.tracebacks import causes_of, error_of_handler
 
 __all__ = ["NO_JIT", "explained_errors", "translate"]
 
@@ -52,8 +53,6 @@ def translate(
 
     Raises what a handler of a signal raised meanwhile, which is no error of the compiler's.
     """
-    from kerneldsl.utilities.tracebacks import error_of_handler
-
     if isinstance(error, NotReadError):
         return UnsupportedConstructError(
             f"{unit.qualname} has a construct that a kernel {where} cannot have: {error}",
@@ -107,15 +106,9 @@ def _place_of(refusal: Refusal, unit: FunctionUnit) -> tuple[SourceLocation, str
     return SourceLocation(where.filename, where.lineno, function=where.function), ""
 
 
-def _own_error(error: BaseException | None) -> KernelError | None:
+def _own_error(error: BaseException) -> KernelError | None:
     """Return a `KernelError` that Numba passed on, alone or wrapped in another error."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KernelError):
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
+    return next((each for each in causes_of(error) if isinstance(each, KernelError)), None)
 
 
 def _class_of(error: BaseException) -> type[KernelError]:

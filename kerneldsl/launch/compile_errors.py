@@ -14,6 +14,7 @@ from kerneldsl.errors import CompileError, KernelError, SourceLocation, Unsuppor
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import move_to_user
 from kerneldsl.utilities.address_space import out_of_addresses
+from kerneldsl.utilities.tracebacks import causes_of
 
 __all__ = ["compile_error", "too_deep"]
 
@@ -42,7 +43,9 @@ def too_deep(error: Exception, function: Any) -> UnsupportedConstructError | Non
 
     `function` is the Python function that was read, if its place is not in the error.
     """
-    if not isinstance(error, RecursionError | CompileError) or not _is_of_depth(error):
+    if not isinstance(error, RecursionError | CompileError):
+        return None
+    if not any(isinstance(each, RecursionError) for each in causes_of(error)):
         return None
     where = error.where if isinstance(error, CompileError) else None
     if isinstance(function, FunctionType):
@@ -58,14 +61,3 @@ def too_deep(error: Exception, function: Any) -> UnsupportedConstructError | Non
         remedy="Divide a sum into statements, such as total = a + b and then total += c. Take the "
         "values of a long chain from a table, such as a captured array",
     )
-
-
-def _is_of_depth(error: BaseException | None) -> bool:
-    """Return whether an error, or one that led to it, is a `RecursionError`."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, RecursionError):
-            return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False

@@ -11,6 +11,7 @@ import sys
 from types import ModuleType
 
 from kerneldsl.errors import KernelError
+from kerneldsl.utilities.tracebacks import causes_of
 
 __all__ = ["refuse_half_imported"]
 
@@ -37,19 +38,16 @@ def refuse_half_imported(error: BaseException, kernel: str) -> None:
     ) from error
 
 
-def _half_imported(error: BaseException | None) -> str | None:
+def _half_imported(error: BaseException) -> str | None:
     """Return the module that an error, or one that it comes from, did not find whole."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
+    for each in causes_of(error):
         name = None
-        if isinstance(error, ImportError):
-            name = error.name
-        elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
-            name = error.obj.__name__
+        if isinstance(each, ImportError):
+            name = each.name
+        elif isinstance(each, AttributeError) and isinstance(each.obj, ModuleType):
+            name = each.obj.__name__
         if name is not None and name.partition(".")[0] in _PACKAGES:
             spec = getattr(sys.modules.get(name), "__spec__", None)
             if getattr(spec, "_initializing", False):
                 return name
-        error = error.__cause__ or error.__context__
     return None

@@ -14,7 +14,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from kerneldsl.errors import KernelError
@@ -23,6 +23,7 @@ from kerneldsl.utilities.environment import traceback_is_full
 __all__ = [
     "OWN_FOLDERS",
     "TranslatedError",
+    "causes_of",
     "error_of_handler",
     "passes_on",
     "shorten",
@@ -101,12 +102,8 @@ def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:
 
 def _was_entered(error: TypeError) -> bool:
     """Return whether an error comes from within a public function, and not from its call."""
-    found = error.__traceback__
-    frames: list[FrameType] = []
-    while found is not None:
-        frames.append(found.tb_frame)
-        found = found.tb_next
-    return len(frames) > 1 and frames[-1].f_code not in _wrappers
+    codes = [entry.tb_frame.f_code for entry in _entries(error.__traceback__)]
+    return len(codes) > 1 and codes[-1] not in _wrappers
 
 
 def shorten_errors_of(*but: str) -> Callable[[_Class], _Class]:
@@ -195,6 +192,16 @@ def _is_of_library(code: CodeType, module: object) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
 
 
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and those that led to it, each once, the latest first."""
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__ or each.__context__
+
+
 def warn_user(text: str, category: type[Warning]) -> None:
     """Warn at the nearest line of code that is not of this distribution."""
     level, frame = 2, sys._getframe(1)
@@ -212,16 +219,9 @@ def error_of_handler(error: BaseException) -> BaseException | None:
     A compiler reports every error in it as a failure to compile. A timeout is not a failure.
     """
     codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None and id(each) not in seen:
-        seen.add(id(each))
-        traceback = each.__traceback__
-        while traceback is not None:
-            if traceback.tb_frame.f_code in codes:
-                return each
-            traceback = traceback.tb_next
-        each = each.__cause__ or each.__context__
+    for each in causes_of(error):
+        if any(entry.tb_frame.f_code in codes for entry in _entries(each.__traceback__)):
+            return each
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kerneldsl._version import TESTED_RANGES
 from kerneldsl.errors import CompileError
-from kerneldsl.utilities.tracebacks import OWN_FOLDERS
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS, causes_of
 
 __all__ = ["moved_name", "overriding"]
 
@@ -42,19 +42,16 @@ def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Cla
     return check
 
 
-def moved_name(error: BaseException | None) -> CompileError | None:
+def moved_name(error: BaseException) -> CompileError | None:
     """Return the error to raise if kerneldsl's code needs a name that a library does not have.
 
     The causes of the error are searched, too. For any other error the result is ``None``.
     """
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        place = _place_of(error.__traceback__)
-        missing = _missing(error)
+    for each in causes_of(error):
+        place = _place_of(each.__traceback__)
+        missing = _missing(each)
         if missing is not None and place is not None:
             return _told(missing, place)
-        error = error.__cause__ or error.__context__
     return None
 
 
