@@ -15,7 +15,6 @@ from types import FunctionType
 from typing import Any
 
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.statics import StaticEvaluator
@@ -29,8 +28,8 @@ __all__ = [
     "bind_arguments",
     "checked_operation",
     "default_values",
+    "gathered",
     "is_none",
-    "local_lambda",
     "read_inline_call",
     "rest_in_tuple",
     "statements_of_access",
@@ -105,9 +104,13 @@ def rest_in_tuple(call: ast.Call, function: FunctionType) -> ast.Call:
     if not code.co_flags & CO_VARARGS:
         return call
     count = code.co_argcount
-    rest = ast.copy_location(ast.Tuple(call.args[count:], ast.Load()), call)
-    name = code.co_varnames[count + code.co_kwonlyargcount]
-    keywords = [*call.keywords, ast.keyword(name, rest)]
+    return gathered(call, count, code.co_varnames[count + code.co_kwonlyargcount])
+
+
+def gathered(call: ast.Call, count: int, rest: str) -> ast.Call:
+    """Return a call with one tuple, by the name `rest`, for all arguments after `count`."""
+    others = ast.copy_location(ast.Tuple(call.args[count:], ast.Load()), call)
+    keywords = [*call.keywords, ast.keyword(rest, others)]
     return ast.copy_location(ast.Call(call.func, call.args[:count], keywords), call)
 
 
@@ -163,13 +166,6 @@ def is_none(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
-def local_lambda(node: ast.Lambda, name: str) -> LocalFunction:
-    """Return a lambda that is in a call as a function in the function around it."""
-    function = function_of_lambda(node, name)
-    parameters = tuple(each.arg for each in (*node.args.posonlyargs, *node.args.args))
-    return LocalFunction(name, function, parameters, len(parameters), {})
-
-
 def checked_operation(
     reporter: Reporter,
     node: ast.expr,
@@ -192,10 +188,13 @@ def checked_operation(
             f"Name a function of two values that returns one, such as lambda a, b: {example}",
         )
     parameters = callee.parameters if local is None else local.parameters
-    if len(parameters) != 2:
+    code = getattr(callee.function, "__code__", None)
+    gathers = code is not None and code.co_flags & CO_VARARGS if local is None else local.rest
+    if len(parameters) != 2 or gathers:
+        shown = [*parameters[:-1], f"*{parameters[-1]}"] if gathers else parameters
         reporter.fail(
             node,
-            f"{what}, which takes {', '.join(parameters) or 'no arguments'}",
+            f"{what}, which takes {', '.join(shown) or 'no arguments'}",
             "Give a function of two values",
         )
     hidden = callee.parameters[2:]

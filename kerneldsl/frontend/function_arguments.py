@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from types import FunctionType
 from typing import Any
 
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.call_arguments import bind_arguments, local_lambda
+from kerneldsl.frontend.call_arguments import (
+    bind_arguments,
+    default_values,
+    gathered,
+    rest_in_tuple,
+)
 from kerneldsl.frontend.foreign import foreign_intrinsic
 from kerneldsl.frontend.intrinsic_calls import IntrinsicCalls
-from kerneldsl.frontend.lambdas import LAMBDA_NAME
-from kerneldsl.frontend.local_functions import GivenFunction, LocalFunction
+from kerneldsl.frontend.lambdas import LAMBDA_NAME, function_of_lambda
+from kerneldsl.frontend.local_functions import GivenFunction, LocalFunction, as_local
 from kerneldsl.frontend.outside_values import is_read
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import device_function
@@ -48,9 +54,10 @@ class FunctionArguments(IntrinsicCalls):
         from kerneldsl.frontend.specialized import is_no_value
 
         if isinstance(node, ast.Lambda):
-            return self._given(local_lambda(node, LAMBDA_NAME), node)
+            function = function_of_lambda(node, LAMBDA_NAME)
+            return self._given(*as_local(LAMBDA_NAME, function), node)
         if isinstance(node, ast.Name) and node.id in self._local_functions:
-            return self._given(self._local_functions[node.id], node)
+            return self._given(self._local_functions[node.id], {}, node)
         if not self._is_read_outside(node):
             return None
         resolved = self._scope.resolve(node)
@@ -63,12 +70,17 @@ class FunctionArguments(IntrinsicCalls):
         self._watch(node, resolved)
         return value
 
-    def _given(self, local: LocalFunction, node: ast.expr) -> GivenFunction:
-        """Return a function in this one as an argument, with the constants that it reads."""
+    def _given(
+        self, local: LocalFunction, defaults: Mapping[str, ast.expr], node: ast.expr
+    ) -> GivenFunction:
+        """Return a function in this one as an argument, with the constants that it reads.
+
+        - `defaults`: those default values that are in no variable yet.
+        """
         values = []
         for name in self._needed_by(local):
             what = f"{local.name} is an argument, and it reads {name}"
-            variable = ast.copy_location(load(name), node)
+            variable = defaults.get(name) or ast.copy_location(load(name), node)
             remedy = f"Make {name} a constant, or a parameter of {local.name}"
             values.append((name, self.statics.evaluate(variable, what, remedy)))
         return GivenFunction(local, tuple(values))
@@ -91,10 +103,39 @@ class FunctionArguments(IntrinsicCalls):
 
     def _unit_call(self, node: ast.Call, unit: FunctionUnit, path: str) -> ast.expr:
         """Return a call of the function that an overloaded one was given."""
-        parameters = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
-        given = bind_arguments(node, unit.name, parameters, reporter=self._reporter)
+        if unit.given is None:
+            assert isinstance(unit.function, FunctionType)
+            node = rest_in_tuple(node, unit.function)
+            self._refuse_starred(node)
+            arguments = self._arguments_of_function(node, unit, path)
+        else:
+            arguments = self._arguments_of_given(node, unit.given, path, {})
         name = self._name_of_callee(path, unit)
-        return call_of(node, name, [*map(self.visit, given.values()), *self._arrays_of(unit)])
+        return call_of(node, name, arguments + self._arrays_of(unit))
+
+    def _arguments_of_function(
+        self, node: ast.Call, unit: FunctionUnit, path: str
+    ) -> list[ast.expr]:
+        """Return what a call, with the rest in a tuple, gives the parameters in their order."""
+        function = unit.function
+        assert isinstance(function, FunctionType)
+        defaults = default_values(function)
+        parameters = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
+        given = bind_arguments(
+            node,
+            unit.name,
+            parameters,
+            reporter=self._reporter,
+            optional=defaults,
+            positional_count=function.__code__.co_argcount,
+        )
+        # A path that no chain can be stands for a default value.
+        return [
+            self.visit(given[each])
+            if each in given
+            else self._default(node, f"{path}({each})", defaults[each])
+            for each in parameters
+        ]
 
     def _name_of_callee(self, path: str, callee: FunctionUnit) -> str:
         """Return a name for a called function. Others may be written as it is."""
@@ -105,6 +146,9 @@ class FunctionArguments(IntrinsicCalls):
         return name
 
     def _arguments_of(self, node: ast.Call, local: LocalFunction) -> dict[str, ast.expr]:
+        if local.rest is not None:
+            node = gathered(node, local.positional_count, local.rest)
+        self._refuse_starred(node)
         return bind_arguments(
             node,
             local.name,
@@ -123,15 +167,28 @@ class FunctionArguments(IntrinsicCalls):
         assert callee is not None
         shown = ", ".join(f"{n}={safe_repr(v)}" for n, v in static.items())
         name = self._name_of_callee(f"{path}({shown})", callee)
-        values = dict(given.values)
-        positional = [
+        arguments = self._arguments_of_given(node, given, path, static)
+        return call_of(node, name, arguments + self._arrays_of(callee))
+
+    def _arguments_of_given(
+        self, node: ast.Call, given: GivenFunction, path: str, static: Collection[str]
+    ) -> list[ast.expr]:
+        local, values = given.local, dict(given.values)
+        names = self._arguments_of(node, local)
+        return [
             self.visit(names[parameter])
             if parameter in names
             else self._default(node, f"{path}({parameter})", values[local.defaults[parameter]])
             for parameter in local.parameters
             if parameter not in static
         ]
-        return call_of(node, name, positional + self._arrays_of(callee))
+
+    def _refuse_starred(self, node: ast.Call) -> None:
+        """Refuse an argument that stands for several where each parameter needs its own."""
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                what = f"* cannot be used in a call of {ast.unparse(node.func)}"
+                self._reporter.fail(each, what, "Name each value")
 
 
 def call_of(node: ast.Call, name: str, arguments: list[ast.expr]) -> ast.expr:

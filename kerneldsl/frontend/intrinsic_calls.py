@@ -15,12 +15,12 @@ from kerneldsl.frontend.call_arguments import (
     bind_arguments,
     checked_operation,
     is_none,
-    local_lambda,
     read_inline_call,
 )
 from kerneldsl.frontend.captured import ConstantArray, GlobalReader, make_captured
 from kerneldsl.frontend.foreign import foreign_intrinsic
-from kerneldsl.frontend.local_functions import LocalFunction
+from kerneldsl.frontend.lambdas import function_of_lambda
+from kerneldsl.frontend.local_functions import LocalFunction, as_local
 from kerneldsl.frontend.outside_values import OutsideValues, is_read, refuse_foreign, spelling
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved
@@ -213,7 +213,7 @@ class IntrinsicCalls(OutsideValues, ABC):
         callee: FunctionUnit | None = None
         name = f"{RESERVED_PREFIX}lambda_{len(self.callees)}"
         if isinstance(node, ast.Lambda):
-            local = local_lambda(node, name)
+            local, _ = as_local(name, function_of_lambda(node, name))
         elif isinstance(node, ast.Name) and node.id in self._local_functions:
             name, local = node.id, self._local_functions[node.id]
         elif self._is_read_outside(node):

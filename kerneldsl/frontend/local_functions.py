@@ -17,7 +17,7 @@ from kerneldsl.frontend.trees import Transformer, store, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["GivenFunction", "LocalFunction", "take_local_functions"]
+__all__ = ["GivenFunction", "LocalFunction", "as_local", "take_local_functions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +28,14 @@ class LocalFunction:
     name: str
     #: The function.
     node: ast.FunctionDef
-    #: Those that it was written with, keyword-only ones last.
+    #: Those that it was written with, keyword-only ones last, and then the one for all others.
     parameters: tuple[str, ...]
     #: How many of them can be given by position.
     positional_count: int
     #: Parameter to the variable of the outer function that holds its default value.
     defaults: dict[str, str]
+    #: The parameter with the tuple of all other arguments, such as ``rest`` of ``f(x, *rest)``.
+    rest: str | None = None
 
     def needs(self, around: Mapping[str, LocalFunction], variables: set[str]) -> tuple[str, ...]:
         """Return the outer function's variables that it reads, by itself or in what it calls.
@@ -74,7 +76,7 @@ def take_local_functions(tree: ast.FunctionDef, reporter: Reporter) -> dict[str,
     """Take the functions out of a function, in place, which leaves their default values.
 
     - raises `UnsupportedConstructError` if a name is given to two functions, or to a function and
-      another value; if a function has decorators or takes a variable number of arguments.
+      another value; if a function has decorators or takes any keywords.
     """
     taking = _Taking(reporter)
     taking.generic_visit(tree)
@@ -134,28 +136,37 @@ class _Taking(Transformer):
     def _take(self, name: str, function: ast.FunctionDef, node: ast.stmt) -> list[ast.stmt]:
         if name in self.found:
             self._refuse_twice(name, node)
-        arguments = function.args
-        for parameter in (arguments.vararg, arguments.kwarg):
-            if parameter is not None:
-                self._reporter.fail(
-                    parameter,
-                    f"{name} takes a variable number of arguments, {parameter.arg}",
-                    "Name each parameter, without * or **",
-                )
-        positional = [*arguments.posonlyargs, *arguments.args]
-        given = [None] * (len(positional) - len(arguments.defaults)) + [*arguments.defaults]
-        every = [*positional, *arguments.kwonlyargs]
-        defaults: dict[str, str] = {}
-        left: list[ast.stmt] = []
-        for parameter, value in zip(every, [*given, *arguments.kw_defaults], strict=True):
-            if value is not None:
-                variable = f"{RESERVED_PREFIX}default_{name}_{parameter.arg}_"
-                defaults[parameter.arg] = variable
-                left.append(ast.copy_location(ast.Assign([store(variable)], value), value))
-        self.found[name] = LocalFunction(
-            name, function, tuple(each.arg for each in every), len(positional), defaults
-        )
+        if function.args.kwarg is not None:
+            self._reporter.fail(
+                function.args.kwarg,
+                f"{name} takes any keywords, in {function.args.kwarg.arg}",
+                "Name each parameter, without **",
+            )
+        self.found[name], values = as_local(name, function)
+        left: list[ast.stmt] = [
+            ast.copy_location(ast.Assign([store(variable)], value), value)
+            for variable, value in values.items()
+        ]
         return left or [ast.copy_location(ast.Pass(), node)]
+
+
+def as_local(name: str, function: ast.FunctionDef) -> tuple[LocalFunction, dict[str, ast.expr]]:
+    """Return a function that is in another one, and its default values by their variables."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    given = [None] * (len(positional) - len(arguments.defaults)) + [*arguments.defaults]
+    every = [*positional, *arguments.kwonlyargs]
+    parameters = [each.arg for each in every]
+    rest = None if arguments.vararg is None else arguments.vararg.arg
+    if rest is not None:
+        parameters.append(rest)
+    defaults: dict[str, str] = {}
+    values: dict[str, ast.expr] = {}
+    for parameter, value in zip(every, [*given, *arguments.kw_defaults], strict=True):
+        if value is not None:
+            variable = f"{RESERVED_PREFIX}default_{name}_{parameter.arg}_"
+            defaults[parameter.arg], values[variable] = variable, value
+    return LocalFunction(name, function, tuple(parameters), len(positional), defaults, rest), values
 
 
 def name_every_parameter(tree: ast.FunctionDef) -> None:
@@ -165,10 +176,21 @@ def name_every_parameter(tree: ast.FunctionDef) -> None:
     arguments.posonlyargs, arguments.kwonlyargs, arguments.kw_defaults = [], [], []
 
 
+def name_rest(tree: ast.FunctionDef) -> str | None:
+    """Make an ordinary parameter of the rest, in place, and return its name; it is a tuple."""
+    rest = tree.args.vararg
+    if rest is None:
+        return None
+    tree.args.args.append(rest)
+    tree.args.vararg = None
+    return rest.arg
+
+
 def _names_of(function: ast.FunctionDef | ast.Lambda) -> tuple[set[str], set[str]]:
     """Return the names that a function has itself, and those that it reads from outside."""
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    every += filter(None, (arguments.vararg, arguments.kwarg))
     own, read = {each.arg for each in every}, set[str]()
     body = function.body if isinstance(function.body, list) else [function.body]
     pending: list[ast.AST] = list(body)

@@ -26,6 +26,7 @@ from kerneldsl.frontend.local_functions import (
     GivenFunction,
     LocalFunction,
     name_every_parameter,
+    name_rest,
     take_local_functions,
 )
 from kerneldsl.frontend.names import (
@@ -254,12 +255,9 @@ class _Session:
         functions = take_local_functions(tree, reporter) if takes else {}
         if is_device and not is_plain:
             name_every_parameter(tree)
-        if tree.args.vararg is not None and not is_plain:  # the rest, in a tuple
-            rest = tree.args.vararg.arg
-            tree.args.args.append(tree.args.vararg)
-            tree.args.vararg = None
-            if f"*{rest}" in constants:
-                spread_rest(tree, rest, constants[f"*{rest}"])
+        rest = None if is_plain else name_rest(tree)
+        if rest is not None and f"*{rest}" in constants:
+            spread_rest(tree, rest, constants[f"*{rest}"])
         clean_function(tree)
         _write_loop_else(tree)
         if len(signatures) == 1:
@@ -398,7 +396,7 @@ class _Session:
             self._open.append(local)
             try:
                 body, inner = self._local_body(local, (), self._around[local], values)
-                self._made[key] = self._finish(body, inner, is_device=True)
+                self._made[key] = replace(self._finish(body, inner, is_device=True), given=given)
             finally:
                 self._open.pop()
         return self._made[key]
@@ -416,6 +414,7 @@ class _Session:
         tree = copy_tree(local.node)
         functions = take_local_functions(tree, reporter) if has_functions(tree) else {}
         name_every_parameter(tree)
+        name_rest(tree)
         clean_function(tree)
         _write_loop_else(tree)
         constants = {n: e for n, e in around.local_constants.items() if n in needed}

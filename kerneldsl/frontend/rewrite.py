@@ -114,10 +114,9 @@ class Rewriter(FunctionArguments):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in self._local_functions:
-            self._refuse_starred(node)
             local = self._local_functions[node.func.id]
             if any(map(self._is_function, (*node.args, *(each.value for each in node.keywords)))):
-                return self._given_call(node, self._given(local, node.func), local.name)
+                return self._given_call(node, self._given(local, {}, node.func), local.name)
             return self._local_call(node, local)
         if not self._is_read_outside(node.func):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "map" and node.args:
@@ -126,10 +125,8 @@ class Rewriter(FunctionArguments):
             return node
         resolved = self._scope.resolve(node.func)
         if isinstance(resolved.value, GivenFunction) and not resolved.rest:
-            self._refuse_starred(node)
             return self._given_call(node, resolved.value, resolved.path)
         if isinstance(resolved.value, FunctionUnit) and not resolved.rest:
-            self._refuse_starred(node)
             return self._unit_call(node, resolved.value, resolved.path)
         if self._takes_arrays and is_buffer_function(resolved) and len(node.args) == 1:
             given: ast.expr = self.visit(node.args[0])  # an array is its own pointer
@@ -171,13 +168,6 @@ class Rewriter(FunctionArguments):
         except ValueError:
             self._reporter.fail(node, f"{text!r} is not a number", "Write a number", value=text)
         return self._default(node, f"float({text!r})", value)
-
-    def _refuse_starred(self, node: ast.Call) -> None:
-        """Refuse an argument that stands for several where each parameter needs its own."""
-        for each in node.args:
-            if isinstance(each, ast.Starred):
-                what = f"* cannot be used in a call of {ast.unparse(node.func)}"
-                self._reporter.fail(each, what, "Name each value")
 
     # Statements
 
@@ -376,25 +366,7 @@ class Rewriter(FunctionArguments):
             self.generic_visit(node)
             node.func = ast.copy_location(load(name), node.func)
             return node
-        function = callee.function
-        assert isinstance(function, types.FunctionType)
-        defaults = default_values(function)
-        parameters = callee.parameters[: len(callee.parameters) - len(callee.hidden)]
-        given = bind_arguments(
-            node,
-            callee.name,
-            parameters,
-            reporter=self._reporter,
-            optional=defaults,
-            positional_count=function.__code__.co_argcount,
-        )
-        # A path that no chain can be stands for a default value.
-        positional = [
-            self.visit(given[parameter])
-            if parameter in given
-            else self._default(node, f"{resolved.path}({parameter})", defaults[parameter])
-            for parameter in parameters
-        ]
+        positional = self._arguments_of_function(node, callee, resolved.path)
         return call_of(node, name, positional + self._arrays_of(callee))
 
     def _local_call(self, node: ast.Call, local: LocalFunction) -> ast.expr:

@@ -29,6 +29,7 @@ __all__ = [
     "is_no_value",
     "lookup_of",
     "spread_argument",
+    "spread_parameter",
     "static_parameters",
 ]
 
@@ -80,15 +81,24 @@ def spread_argument(call: ast.Call, function: types.FunctionType) -> dict[str, i
 
     Its name is that of the parameter with a star.
     """
+    rest = (
+        None if any(isinstance(a, ast.Starred) for a in call.args) else spread_parameter(function)
+    )
+    count = max(len(call.args) - function.__code__.co_argcount, 0)
+    return {} if rest is None else {f"*{rest}": count}
+
+
+def spread_parameter(function: types.FunctionType) -> str | None:
+    """Return the parameter ``*rest`` of a function that calls others with it, else ``None``."""
     code = function.__code__
-    if not code.co_flags & CO_VARARGS or any(isinstance(a, ast.Starred) for a in call.args):
-        return {}
+    if not code.co_flags & CO_VARARGS:
+        return None
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
     for node in walk_here(find_source(function).node):
         match node:
             case ast.Starred(ast.Name(name), ast.Load()) if name == rest:
-                return {f"*{rest}": max(len(call.args) - code.co_argcount, 0)}
-    return {}
+                return rest
+    return None
 
 
 def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ()) -> frozenset[str]:

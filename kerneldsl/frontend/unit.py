@@ -116,6 +116,8 @@ class FunctionUnit:
         Whether functions mean what numba.cuda's programs mean by them.
     signatures : tuple
         Of a function for several signatures, the kinds of the result and of the parameters of each.
+    given : GivenFunction or None
+        The local function that it is, if that is an argument.
     """
 
     name: str
@@ -137,6 +139,7 @@ class FunctionUnit:
     reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
     follows_numba: bool = False
     signatures: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+    given: Any = None
 
     def __repr__(self) -> str:
         return self.name

@@ -513,6 +513,20 @@ def tripled(x):
     return 3 * x
 
 
+@cuda.jit(device=True)
+def with_defaults(x, y=10, *rest):
+    return x + y + len(rest)
+
+
+def applied_to_all(function, *values):
+    raise NotImplementedError
+
+
+@overload(applied_to_all)
+def _applied_to_all(function, *values):
+    return lambda function, *values: function(*values)
+
+
 class TestFunctionsAsArguments:
     def test_device_functions_and_those_of_the_kernel(self, target):  # noqa: F811
         def kernel(out, x):
@@ -528,6 +542,47 @@ class TestFunctionsAsArguments:
 
         x = 0.25
         assert launched(kernel, np.array([x])) == [9 * x, x + 4.5, x**4, 9 * (x + 3)]
+
+    def test_their_default_values_and_the_rest(self, target):  # noqa: F811
+        def kernel(out, x):
+            step = 1.5
+
+            def moved(v, by=step, *rest, scale=2):
+                return (v + by) * scale + len(rest)
+
+            out[0] = applied(with_defaults, x[0], times=1)
+            out[1] = applied(moved, x[0], times=1)
+            out[2] = applied(lambda v, k=3, *, m=step: v * k + m, x[0], times=1)
+            out[3] = applied_to_all(with_defaults, x[0], x[1], x[2], x[0])
+
+        x, y, z = 0.25, 2.0, 4.0
+        expected = [x + 10, (x + 1.5) * 2, x * 3 + 1.5, x + y + 2]
+        assert launched(kernel, np.array([x, y, z])) == expected
+
+    def test_all_arguments_in_a_tuple(self, target):  # noqa: F811
+        def kernel(out, x):
+            step = 1.5
+
+            def joined(*values):
+                found = step
+                for each in values:
+                    found += each
+                return found
+
+            out[0] = applied_to_all(joined, x[0], x[1], x[2])
+            out[1] = applied_to_all(joined)
+            out[2] = applied_to_all(lambda v, k=3: v * k, x[1])
+            out[3] = applied_to_all(lambda *v: v[1], *(x[0], x[1]))
+
+        x, y, z = 0.25, 2.0, 4.0
+        assert launched(kernel, np.array([x, y, z])) == [x + y + z + 1.5, 1.5, 3 * y, y]
+
+    def test_more_arguments_than_a_function_takes_are_refused(self):
+        def kernel(out, x):
+            out[0] = applied_to_all(lambda v, k=3: v * k, x[0], x[0], x[0])
+
+        with pytest.raises(errors.TypingError, match="takes 2 arguments, and 3 were given"):
+            launched(kernel, np.ones(1))
 
     def test_a_function_that_reads_a_variable_is_refused(self):
         def kernel(out, x):

@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from numba import errors, types
 
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.specialized import spread_parameter
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader, constant_of
@@ -55,7 +57,9 @@ def call_overload(
         arguments, keywords = [_unpacked(reader, each) for each in values], {}
     bound = _bound(reader, function, arguments, keywords)
     functions = {key: each for key, each in bound.items() if isinstance(each, FunctionUnit)}
-    unit = _unit_of(function, name, functions)
+    spread = spread_parameter(function) if isinstance(function, FunctionType) else None
+    counts = {} if spread is None else {f"*{spread}": len(bound[spread])}
+    unit = _unit_of(function, name, {**functions, **counts})
     for linked, code in unit.linked_functions().items():
         # The linker finds them among the functions that the kernel calls.
         reader.kernel.callees.setdefault(f"{code.symbol} of {name}, {id(code)}", linked)
@@ -85,11 +89,12 @@ def _literal(value: Value | FunctionUnit) -> Any:
     return types.literal(constant) if type(constant) in (int, bool, str) else _plain(value)
 
 
-def _unit_of(
-    function: Callable[..., Any], name: str, functions: dict[str, FunctionUnit]
-) -> FunctionUnit:
-    """Return the normal form of an implementation; `functions` are parameters that are given."""
-    unit = make_unit(function, is_device=True, constants=functions, follows_numba=True)
+def _unit_of(function: Callable[..., Any], name: str, constants: dict[str, Any]) -> FunctionUnit:
+    """Return the normal form of an implementation.
+
+    - `constants`: functions that are given by their parameters, and how many a star stands for.
+    """
+    unit = make_unit(function, is_device=True, constants=constants, follows_numba=True)
     traits = analyze(unit)
     if traits.uses_block or not traits.uses_grid_only or traits.grid_ndims or traits.uses_tiles:
         used = ", ".join(sorted({f"kd.{use.intrinsic.name}" for use in unit.all_uses()}))

@@ -263,11 +263,19 @@ def _decorated(x):
     x[0] = f(1)
 
 
-def _variable_arguments(x):
-    def f(*v):
-        return v[0]
+def _any_keywords(x):
+    def f(**v):
+        return v["a"]
 
-    x[0] = f(1)
+    x[0] = f(a=1)
+
+
+def _star_for_a_named_parameter(x):
+    def f(a, b, *rest):
+        return a
+
+    t = (1, 2)
+    x[0] = f(*t)
 
 
 def _hides(x):
@@ -297,7 +305,8 @@ def _missing_value(x):
         (_as_value, "The function f is used without being called", "f"),
         (_unnamed, "A lambda has no name", "lambda v: v"),
         (_decorated, "f is defined in a function and has a decorator", "kd.func"),
-        (_variable_arguments, "f takes a variable number of arguments, v", "v"),
+        (_any_keywords, "f takes any keywords, in v", "v"),
+        (_star_for_a_named_parameter, "* cannot be used in a call of f", "*t"),
         (_hides, "has another variable n", "f(n)"),
         (_missing_value, "f returns a value in line", "if v > 0:"),
     ],
@@ -308,6 +317,30 @@ def test_refusals(kernel, message: str, at: str):
     assert message in error.what
     assert error.remedy
     assert shown(error).startswith(at) or error.where.line.strip().startswith(at)
+
+
+def test_a_function_in_a_function_has_the_rest_in_a_tuple():
+    @kd.kernel
+    def kernel(x, out):
+        n = 3
+
+        def f(a, *rest, by=2):
+            found = a * by
+            for each in rest:
+                found += each
+            return found + n
+
+        g = lambda *values: f(values[0], *values)
+        t = x[0], x[1]
+        out[0], out[1], out[2] = f(x[0]), f(x[0], x[1]), f(x[0], *t, by=5)
+        out[3] = g(x[0], 2)
+
+    out = np.zeros(4)
+    with kd.use("cpu"):
+        kernel[1, 1](np.array([10.0, 20.0]), out)
+    assert out.tolist() == [23, 43, 83, 35]
+    assert "f(" in kernel.typed_source("float64[::1], float64[::1]")
+    assert kernel.ptx("float64[::1], float64[::1]", arch="sm_90")
 
 
 # Other processes

@@ -25,6 +25,11 @@ def of_three(a, b, c):
 
 
 @kd.func
+def with_the_rest(a, *b):
+    return a + b[0]
+
+
+@kd.func
 def of_the_thread(a, b):
     return a + b * kd.threadIdx.x
 
@@ -97,6 +102,14 @@ def _lambda_of_one(x):
     x[0] = kd.block.reduce(x[0], lambda a: a)
 
 
+def _lambda_with_the_rest(x):
+    x[0] = kd.block.reduce(x[0], lambda a, *b: a)
+
+
+def _with_the_rest(x):
+    x[0] = kd.block.reduce(x[0], with_the_rest)
+
+
 def _of_a_variable(x):
     n = x[1]
     x[0] = kd.block.reduce(x[0], lambda a, b: a + n * b)
@@ -111,6 +124,8 @@ def _of_a_variable(x):
         (_of_a_library, "op is math.hypot, which is not a function that a kernel can call"),
         (_a_number, "op is x[1], which is not a function that a kernel can call"),
         (_lambda_of_one, "op is lambda a: a, which takes a"),
+        (_lambda_with_the_rest, "op is lambda a, *b: a, which takes a, *b"),
+        (_with_the_rest, "op is with_the_rest, which takes a, *b"),
         (_of_a_variable, "which reads n, a variable of the function around it"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
