@@ -78,7 +78,7 @@ class CpuCompiler(Compiler):
         """Check the kernel, and compile it by the region IR."""
         unit = specialization.unit
         require_addresses(f"compiling {unit.qualname}", where=unit.place)
-        # This imports Numba first: threads that begin with other parts of it can deadlock.
+        # Numba is imported here first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
         from targets.cpu.regions.compile import compile_kernel
 

@@ -1,1 +1,1 @@
-"""From a rewritten kernel to machine code: storage, loops over threads, Numba and LLVM."""
+"""Code generation of a rewritten kernel: storage, loops over threads, Numba and LLVM."""

@@ -40,7 +40,8 @@ __all__ = [
 class Level:
     """A level of processors, or an architecture as a whole."""
 
-    #: Such as ``"x86-64-v3"``; LLVM's name of the processor, too, except for ``"aarch64"``.
+    #: Name, such as ``"x86-64-v3"``. It is LLVM's name of the processor, too, except for
+    #: ``"aarch64"``.
     name: str
     #: Architecture, as `platform.machine` names it.
     machine: str

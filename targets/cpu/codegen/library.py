@@ -38,7 +38,7 @@ from targets.cpu.runtime.objects import IS_SUPPORTED
 
 __all__ = ["ENTRY_SUFFIX", "create_library", "entry_symbol", "name_symbols"]
 
-#: What the name of an entry ends with, after that of the body.
+#: Suffix of the name of an entry, after that of the body.
 ENTRY_SUFFIX = ".entry"
 
 # Many kernels have none of these instructions, and import nothing for them.

@@ -25,12 +25,12 @@ class StaticArray:
     use: IntrinsicUse
     #: The place of its declaration.
     where: SourceLocation
-    #: How many of them a block has: one for each thread, for what outlives a barrier.
+    #: Number of copies in a block: one for each thread, if the array outlives a barrier.
     copies: int = 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all its copies."""
+        """Bytes of all copies."""
         shape: tuple[int, ...] = self.use.static["shape"]
         itemsize = ELEMENT_TYPES[self.use.static["dtype"]].nbytes
         return math.prod(shape) * itemsize * self.copies
@@ -40,7 +40,7 @@ class StaticArray:
         return f"kd.{self.use.intrinsic.name}({static['shape']}, {static['dtype']})"
 
 
-#: What gives a part of an array, or looks at all of it in another way.
+#: Operations that return a part or another view of an array.
 _VIEWS = frozenset({"array.part", "array.view", "array.transpose"})
 
 

@@ -32,9 +32,9 @@ from targets.cpu.codegen.levels import features_in_use
 
 __all__ = ["add_products", "define_calls", "most_words", "prefetch_after", "with_variants"]
 
-#: Of the names of functions for products; then "s" or "u" for the bytes of each factor.
+#: Prefix of names of functions for products; then "s" or "u" for the bytes of each factor.
 _PRODUCT = "kerneldsl.dot4."
-#: Of those of functions for prefetches; then the bytes from one lane's address to the next one's.
+#: Prefix of names of functions for prefetches; then the distance of the lanes' addresses in bytes.
 _PREFETCH = "kerneldsl.prefetch."
 #: Distance of a prefetch: as many bytes as the rows that a block of the library reads side by side.
 AHEAD = 1 << 13
@@ -43,7 +43,7 @@ _EXTENSIONS = (({"avx512vnni", "avx512vl"}, 16), ({"avxvnni", "avx2"}, 8))
 _WIDTHS = (4, 8, 16)
 _CALL = re.compile(r'call (?:i32|void) @"(kerneldsl\.(?:dot4|prefetch)\.\w+)"\([^)]*\)')
 _OF_PRODUCTS = "nofree norecurse nosync nounwind willreturn memory(none)"
-#: They read no memory that LLVM knows, and are not left out.
+#: Attributes of prefetches: they read no memory that LLVM knows, and must not be eliminated.
 _OF_PREFETCHES = "nofree norecurse nosync nounwind willreturn memory(inaccessiblemem: readwrite)"
 #: Number of the first group of attributes; Numba's have lower ones.
 _FIRST_GROUP = 1000
@@ -131,8 +131,8 @@ def define_calls(module: Any, builder: Any) -> None:
         elif name.startswith(_PREFETCH):
             module.link_in(llvm.parse_assembly(_prefetch(name)))
     dead_code, simplify = "global_dead_code_eliminate", "instruction_combine"
-    # At the second simplification, an address that lanes share for a load and its prefetch is
-    # computed once, not in vectors.
+    # The second simplification merges an address that lanes share for a load and its prefetch. It
+    # then is computed once, not in vectors.
     names = dead_code, "always_inliner", simplify, "new_gvn", simplify, dead_code
     run_named_passes(module, builder, *names)
 

@@ -144,13 +144,13 @@ Step = Callable[[Buffer, Call], ir.Value | None]
 class Exchange:
     """An exchange between the lanes of a warp, or the threads of a block."""
 
-    #: What each thread does that takes part, before and after all have posted.
+    #: Steps of each participating thread, before and after all have posted.
     post: Step
     take: Step
-    #: What is done between the two, once for the block, with the number of its threads in the
-    #: place of a thread's. Then a result that all threads share is in the place of the first one.
+    #: Step between the two, once for the block, with the number of its threads in place of a
+    #: thread's. A result that all threads share is then in the place of the first one.
     combine: Step | None = None
-    #: How many int64 a thread's value takes; two hold a complex128.
+    #: Number of int64 words of a thread's value; two hold a complex128.
     words: int = 2
 
 

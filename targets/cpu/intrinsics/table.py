@@ -173,7 +173,7 @@ class Rewritten:
 class Cut:
     """A barrier: all threads run what is before it, then all run what is after it."""
 
-    #: How the predicates of a vote are combined: ``"count"``, ``"and"``, ``"or"``, ``"all"`` or
+    #: Combination of the predicates of a vote: ``"count"``, ``"and"``, ``"or"``, ``"all"`` or
     #: ``"any"``; ``None`` for a barrier without a vote.
     form: str | None = None
 
@@ -204,7 +204,7 @@ class Together:
 class Refused:
     """An operation that a processor does not have."""
 
-    #: Why it has none.
+    #: Reason why it has no lowering.
     reason: str
 
 

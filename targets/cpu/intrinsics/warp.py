@@ -143,7 +143,7 @@ def _take_reduction(name: str, room: Buffer, call: Call) -> ir.Value:
     leader = builder.cttz(named, I1(0))
     first = builder.add(room.first, builder.and_(leader, I64(WARP_SIZE - 1)))
     with builder.if_then(builder.icmp_unsigned("==", leader, room.lane)):
-        # In place of a lane that takes no part, a value that changes nothing.
+        # Neutral element, in place of the values of lanes that do not participate.
         nothing = room.value(stored, room.number)
         if name in _NOT_IDEMPOTENT:
             nothing = combination_of("sum", call.context, kind).neutral

@@ -58,7 +58,7 @@ _DIVISION = re.compile(
 )
 #: Metadata of a division that stays one.
 _OUTSIDE = "kerneldsl.outside"
-#: What lets LLVM evaluate a call at any time, and once for all calls with equal operands.
+#: Attributes with which LLVM may evaluate a call at any time, and merge calls with equal operands.
 _ATTRIBUTES = "nofree nosync nounwind willreturn speculatable memory(none)"
 
 _DECLARATION = "declare {kind} @{quotient}({kind}, {kind}) {attributes}"
@@ -138,7 +138,7 @@ class Divisions:
         found = {match.group("op", "kind") for match in _DIVISION.finditer(text)}
         self._quotients = sorted({(_division(op), kind) for op, kind in found})
         remainders = [_fill(_REMAINDER, *each) for each in sorted(found) if "rem" in each[0]]
-        #: The same with calls in place of divisions.
+        #: The module with calls in place of divisions.
         self.module = module
         if not found:
             return

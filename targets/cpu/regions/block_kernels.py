@@ -184,7 +184,7 @@ def _innermost(write: Writer) -> Writer:
 _I64 = ir.IntType(64)
 #: Rows of blocks that are visited column by column.
 _TOP_ROWS = 4
-#: What reserves memory once for all blocks of a call.
+#: Operations that reserve memory once for all blocks of a call.
 _MEMORY = {"cell": memory.cell, "exchange.room": exchanges.room, "slot": memory.slot}
 
 

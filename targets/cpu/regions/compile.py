@@ -1,4 +1,4 @@
-"""From a kernel by the region IR to machine code of this processor.
+"""Compilation of a kernel by the region IR to machine code of this processor.
 
 The body is one LLVM function, ``body(memory, exception, first, last, launch)``, which
 reads its arguments from the launch. It runs a range of blocks, or of pieces of rows.

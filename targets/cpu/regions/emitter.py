@@ -136,12 +136,13 @@ class CpuEmitter(Emitter):
         super().__init__(context, builder)
         self.spec, self.body = spec, body
         self.memory, _, self.first, self.last, self.launch = builder.function.args
-        # What a block keeps while it waits for others is not on the stack.
+        # The state of a block that waits for others is not on the stack.
         most_stack_bytes = 0 if spec.traits.syncs_grid else _STACK_BYTES
         self.storage = _Storage(most_stack_bytes=most_stack_bytes)
-        #: Where memory is found: the first block of the function, or of what runs for each block.
+        #: Basic block for allocations: the first one of the function, or of the code run for each
+        #: block.
         self.start = builder.block
-        #: Where blocks go on after barriers of the grid.
+        #: Code at which blocks continue after barriers of the grid.
         self.passes: Any = None
         #: The axes of rows that the axes of ``grid`` are.
         self.axes = ""

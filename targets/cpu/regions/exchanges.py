@@ -212,7 +212,7 @@ def _combine(emitter: CpuEmitter, operation: Operation) -> None:
 
 
 def _take(emitter: CpuEmitter, operation: Operation) -> None:
-    # What the block shares is in the place of its first thread.
+    # A result that the block shares is in the place of its first thread.
     thread = _I64(0) if operation.attributes["is_common"] else emitter.thread_number()
     found = _step(emitter, operation, "take", thread)
     emitter.set(operation, emitter.wrapped(found, operation.result.type))
@@ -302,7 +302,7 @@ HANDLERS = {
 _I1 = ir.IntType(1)
 
 _ORDER = "monotonic"
-#: How often a worker looks before it gives its processor to others.
+#: Polls of a worker before it yields its processor to others.
 _LOOKS = 64
 
 

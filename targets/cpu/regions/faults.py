@@ -35,7 +35,7 @@ def _place(region: Region, axes: str | None, *, is_together: bool) -> None:
     out: list[Operation] = []
     for operation in region.operations:
         if operation.effect & Effect.EXCHANGE:
-            # What the block combines is not checked.
+            # Operations of a combination by the block are not checked.
             for inner in operation.regions:
                 _drop(inner)
         is_block = is_together or bool(operation.effect & Effect.BLOCK)

@@ -93,7 +93,8 @@ class Fission:
         shares_loads: bool,
     ) -> None:
         self.typing = typing
-        #: Whether a block has values; if not, only its threads and its memory have them.
+        #: Whether a block has values of its own; otherwise only its threads and its memory have
+        #: them.
         self.has_values = not waits
         #: The group of threads that run together.
         self.uniform = group
@@ -116,9 +117,9 @@ class Fission:
         self.available: set[Value] = set(function.body.arguments)
         #: Cells with values that the block had.
         self.cell_of: dict[Value, Value] = {}
-        #: Which threads are here, outermost condition first.
+        #: Masks of the active threads, outermost condition first.
         self.masks: list[Mask] = []
-        #: Those that some thread is known to pass.
+        #: Masks that some thread is known to pass.
         self.checked: list[Mask] = []
         #: Operations around that threads may leave, and the innermost of them.
         self.frames: dict[Label, Frame] = {}
@@ -346,7 +347,8 @@ def _prepares(operation: Operation, group: list[Operation]) -> bool:
 
 #: Operations that are computed again in each loop, not stored.
 _CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
-#: The same of a block, which has no values of them if it waits for other blocks.
+#: Values of a block that are recomputed, too; a block that waits for other blocks does not keep
+#: them.
 _OF_BLOCK = ("blockIdx.", "gridDim.", "extent.")
 
 

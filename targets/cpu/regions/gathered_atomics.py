@@ -89,7 +89,7 @@ class _Copy(NamedTuple):
     """The copy of one array."""
 
     array: Value
-    #: One of the operations.
+    #: One of the atomic operations on the array.
     operation: Operation
     own: ArrayParts
     is_used: ir.Value

@@ -29,7 +29,7 @@ from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
 
-#: What two of are added, or an index and one, without leaving int64.
+#: Limit of numbers for which a sum of two, or of an index and one, does not overflow int64.
 SMALL = 2**62
 
 

@@ -184,7 +184,7 @@ class _Elements:
         self.array, self.wraparound = array.result, wraparound
         self.kind = array.result.type.dtype
         self.count = math.prod(array.attributes["shape"])
-        #: What operations are left with: the elements that they hand on.
+        #: Elements that an operation hands on to the operation of each label.
         self.labels: dict[Label, list[int]] = {}
         self.values: dict[Value, Value] = {}
 

@@ -42,7 +42,7 @@ class Code:
     """The code of a block that is being written: loops over threads, and what the block does."""
 
     out: list[Operation] = field(default_factory=list)
-    #: What threads do since the last barrier.
+    #: Operations of the threads since the last barrier.
     group: list[Operation] = field(default_factory=list)
 
 
@@ -61,7 +61,7 @@ class Frame:
     slots: list[Value]
     #: A slot that says whether a thread has not left it, if it must be known.
     inside: Value | None = None
-    #: Whether the block leaves it.
+    #: Whether the block leaves the operation.
     is_left: bool = False
 
 
@@ -72,9 +72,9 @@ class Mask:
     condition: Value
     is_slot: bool = False
     is_negated: bool = False
-    #: What threads have left that fail it.
+    #: The frame that threads have left if they fail the mask.
     frame: Frame | None = None
-    #: Whether it implies all masks before it.
+    #: Whether the mask implies all masks before it.
     is_of_loop: bool = False
 
 

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _I64 = ir.IntType(64)
-#: What differs between the threads of a block.
+#: Operations with results that differ between the threads of a block.
 VARYING = frozenset((*(f"threadIdx.{axis}" for axis in "xyz"), "local.array"))
 
 
@@ -103,7 +103,7 @@ def place_local_arrays(region: Region) -> None:
     loops = [each for each in region.walk() if each.name == "threads"]
     named = [{_memory(each) for each in loop.walk() if each.name == _LOCAL} for loop in loops]
     counts = Counter(memory for memories in named for memory in memories)
-    # What is stored for a later loop may be a view of any of them.
+    # A value stored for a later loop may be a view of any of these arrays.
     keeps_views = any(
         each.name == "slot.store" and isinstance(each.operands[1].type, types.Array)
         for each in region.walk()
@@ -268,7 +268,7 @@ class Crossing(ABC):
         inside = [(loop, each) for loop in loops for each in loop.regions[0].walk()]
         #: The loop that defines a value.
         self.home = {value: loop for loop, each in inside for value in each.results}
-        #: What operations read before loops had separate values.
+        #: Operands of operations before loops had separate values.
         self.operands = {each: list(each.operands) for _, each in inside}
         #: Values that are stored, with their slots.
         self.stored: dict[Value, Value] = {}

@@ -1,4 +1,4 @@
-"""From a kernel to the region that one worker runs for a block or an element.
+"""Reading a kernel into the region that one worker runs for a block or an element.
 
 A kernel that has no blocks is rewritten here, as rows of elements.
 """

@@ -37,7 +37,7 @@ _MOST_OPERATIONS = 250
 #: Iterations from which parts of a row with bounds that are variables are worth their tests.
 _LONG = 128
 _INDEXED = ("array.load", "array.store", "array.part", "packed.load")
-#: What ``min`` and ``max`` of the index and a limit are the index for.
+#: Comparison of the index with a limit for which ``min`` or ``max`` of both is the index.
 _RELATIONS = {min: operator.le, max: operator.ge}
 
 
@@ -70,7 +70,7 @@ def as_a_whole(
     """
     (region,) = row.regions
     operations = list(region.walk())
-    # What lanes keep is in registers if all rows of a strip are vectors.
+    # Values that lanes keep are in registers if all rows of a strip are vectors.
     keeps_values = not after and any(map(_is_in_register, operations))
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row, *after]
@@ -214,7 +214,7 @@ def _parts(inner: Operation, outer: Operation, bounds: Bounds) -> list[Operation
         test = make.all(tests)
         begin, end = make.select(test, begin, high), make.select(test, end, high)
     out.append(row_with_body(inner, inner.regions[0], (begin, end)))
-    # Both ends are one loop in the code.
+    # The two ends of the row share the code of one loop.
     sides = Region((types.int64,))
     ends: list[Operation] = []
     side = LoopWriter(ends)
@@ -236,7 +236,7 @@ class _Proof:
 
     region: Region
     forms: IndexForms
-    #: Whether branches are taken that choose no index, too.
+    #: Whether branches that choose no index are taken, too.
     takes_guards: bool = False
     bounds: Bounds = field(default_factory=Bounds)
     #: Branches, and the number of the region that is taken.

@@ -300,7 +300,7 @@ def narrow_bounds(row: Operation, known: Mapping[Value, Interval]) -> list[Opera
     out: list[Operation] = []
     make = LoopWriter(out)
     assumed = bounds.write_assumptions(make)
-    # Both versions are made of the row as it is, which runs if an assumption does not hold.
+    # The second version is a copy of the original row, which runs if an assumption does not hold.
     careful = row_with_body(row, clone_region(row.regions[0], {})) if assumed else None
     for layer, stays in zip(layers[::-1], is_left[::-1], strict=True):
         if stays:

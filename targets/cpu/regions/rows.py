@@ -176,9 +176,9 @@ class _Order(enum.Enum):
     """Needs of the accesses of one iteration of a row."""
 
     ANY = enum.auto()
-    #: That the loop is not unrolled before it makes vectors.
+    #: The loop must not be unrolled before LLVM vectorizes it.
     SIDE_BY_SIDE = enum.auto()
-    #: That it compares addresses.
+    #: The loop must compare addresses.
     COMPARED = enum.auto()
 
 
@@ -197,7 +197,7 @@ def _order_of(row: Operation, parameters: Collection[Value]) -> _Order:
     accesses = {access for pair in pairs for access in pair}
     if any(_is_strided(each, values) for each in accesses):
         return _Order.COMPARED
-    # Other rows are not unrolled before LLVM makes vectors of them.
+    # LLVM does not unroll rows without loops before it vectorizes them.
     has_loops = any(each.name in LOOPS for each in row.regions[0].walk())
     return _Order.SIDE_BY_SIDE if has_loops else _Order.ANY
 

@@ -75,11 +75,11 @@ class Compiled:
 
     #: Object that returns LLVM's module and the assembly: Numba's code library, or a substitute.
     library: Any
-    #: Of the entry.
+    #: Address of the entry.
     address: int
     #: Symbol of the entry.
     entry_name: str
-    #: What owns the code; ``None`` where the library does.
+    #: Owner of the code; ``None`` if the library owns it.
     loaded: Any = None
 
 
@@ -87,7 +87,7 @@ class Compiled:
 class CpuArtifact(Artifact):
     """One compiled kernel."""
 
-    #: What was compiled.
+    #: The specialization that was compiled.
     specialization: Specialization
     #: Symbol of the entry.
     entry_name: str
@@ -95,22 +95,21 @@ class CpuArtifact(Artifact):
     timings: Mapping[str, float]
     #: The text of its regions, or what makes it again.
     source: str | Callable[[], str] = field(repr=False)
-    #: Its machine code.
+    #: Machine code of the kernel.
     compiled: Compiled = field(repr=False)
-    #: Where units of work are row segments, the axis of the extent that they run along; of blocks
-    #: ``None``.
+    #: Axis of the extent along which row segments run; ``None`` if units of work are blocks.
     rows_along: RowAxis | None = None
     #: Sites of faults in debug mode.
     fault_table: FaultTable | None = field(default=None, repr=False)
     #: Storage of a block that waits for the others, without dynamic shared memory; ``None`` where
     #: blocks do not wait.
     part_bytes: int | None = None
-    #: What to warn of in the kernel.
+    #: Warnings about the kernel.
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     barriers: BarrierFacts = field(default=NO_BARRIERS, repr=False)
-    #: What it does for one index.
+    #: Work for one index.
     work: KernelWork | None = field(default=None, repr=False)
-    #: Of a kernel without loops, the nodes of its syntax tree and of those of its callees; else 0.
+    #: Nodes in the syntax trees of a kernel without loops and of its callees; 0 with loops.
     straight_nodes: int = 0
 
     @property
@@ -377,10 +376,11 @@ _HINT = (
 class Description(NamedTuple):
     """Text in native memory, with places for numbers."""
 
-    #: Of the number of pieces, and three words of each after it. The words are the address and the
-    #: bytes of a text, and the offset of the launch's int64 that follows the text, or -1.
+    #: Address of the number of pieces, which is followed by three words for each piece. The words
+    #: are the address and the bytes of a text, and the offset of the launch's int64 that follows
+    #: the text, or -1.
     address: int
-    #: What owns the memory.
+    #: Owners of the memory.
     keep: tuple[Any, ...]
 
 

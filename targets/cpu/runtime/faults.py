@@ -159,7 +159,7 @@ def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
         if isinstance(value, str)
     ]
     kind = next((getattr(builtins, word) for word in words if word in _EXCEPTIONS), RuntimeError)
-    # After class and text there are a function's name and its file.
+    # The strings after class and text are the name of a function and its file.
     text = next((word for word in words if " " in word and os.sep not in word), "")
     unit = artifact.specialization.unit
     raise fault_class(kind)(

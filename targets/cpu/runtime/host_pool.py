@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["HostPool", "block_bytes", "check_cpu", "fill", "find_cpu"]
 
 _ALIGNMENT = 256
-#: Up to so many unused bytes are kept.
+#: Most unused bytes that the pool keeps.
 _KEEP_BYTES = 1 << 28
 #: A block is at most one part in so many larger than requested.
 _STEPS = 8

@@ -57,13 +57,13 @@ class Section(NamedTuple):
     type: int
     flags: int
     address: int
-    #: Its contents in the file.
+    #: Offset and size of the contents in the file.
     offset: int
     nbytes: int
     #: Numbers of other sections, by the type.
     link: int
     info: int
-    #: What its address is a multiple of, and the size of its entries.
+    #: Alignment of the address, and the size of an entry, in bytes.
     alignment: int
     entry_bytes: int
 
@@ -76,7 +76,7 @@ class Symbol(NamedTuple):
     information: int
     #: Number of its section, or a number of the format.
     section: int
-    #: Its place in the section, and its size.
+    #: Offset in the section, and size, in bytes.
     value: int
     nbytes: int
 
@@ -162,7 +162,7 @@ def symbols_of(code: bytes) -> Iterator[Symbol]:
 # -- linking of an object file into this process, without LLVM ------------------------------------
 
 
-#: Where the relocations are known.
+#: Whether the kinds of relocations are known here.
 IS_SUPPORTED = sys.platform == "linux" and platform.machine() == "x86_64"
 
 _ALLOCATED, _EXECUTABLE = 2, 4

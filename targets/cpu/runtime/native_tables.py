@@ -48,7 +48,7 @@ __all__ = [
     "table",
 ]
 
-#: Where the layouts of C's structures are known.
+#: Whether the layouts of C's structures are known here.
 IS_SUPPORTED = sys.platform == "linux"
 #: Bytes of ``struct sigaction``, and where its flags are; with 64-bit addresses.
 ACTION_BYTES, ACTION_FLAGS = 152, 136
@@ -76,7 +76,7 @@ class SignalWord(IntEnum):
     AFTER_HANDLERS = 7
     #: Set from time to time: signals are looked for that are not relayed yet.
     IS_DUE = 8
-    #: Whether a signal has come that Python may have a handler for.
+    #: Whether a signal has arrived that Python may have a handler for.
     IS_PENDING = 9
     #: Whether a launch is being stopped, and the address of the exception that stops it, or 0.
     IS_STOPPING = 10
@@ -128,7 +128,7 @@ class FramePlace(IntEnum):
     RECORD = 8
     #: Address of the frame of a launch that a signal's handler interrupts with this one, or 0.
     PREVIOUS = 16
-    #: Whether the entry can be left at any instruction, and C's ``jmp_buf`` for that.
+    #: Whether the entry can be interrupted at any instruction, and C's ``jmp_buf`` for that.
     CAN_LEAVE = 24
     BUFFER = 32
 
@@ -150,7 +150,8 @@ def address_of(word: SignalWord) -> int:
 
 #: The function of the pool's code that writes the address of ``parallel_for`` into the memory.
 INSTALL_POOL = "install_pool"
-#: What different threads write is in different pairs of cache lines, which processors fetch.
+#: Bytes of a pair of cache lines, which processors fetch together. Words that different threads
+#: write are in different pairs.
 _LINES = 128
 
 
@@ -168,7 +169,7 @@ class PoolPlace(IntEnum):
     ENTRY = 3 * _LINES
     LAUNCH = 3 * _LINES + 8
     PARTS = 3 * _LINES + 16
-    #: Whether the thread that launched sleeps, and its semaphore.
+    #: Whether the launching thread sleeps, and its semaphore.
     IS_ASLEEP = 4 * _LINES
     SEMAPHORE = 4 * _LINES + 16
     #: Address of ``parallel_for``.
@@ -183,7 +184,7 @@ class SlotPlace(IntEnum):
     #: The next step of a part, and where the part ends.
     NEXT = 0
     END = 8
-    #: Of the thread: whether it sleeps, its semaphore, its number, and the pool's memory.
+    #: State of the thread: whether it sleeps, its semaphore, its number, and the pool's memory.
     IS_ASLEEP = _LINES
     SEMAPHORE = _LINES + 16
     NUMBER = _LINES + 64
@@ -201,7 +202,7 @@ def state_bytes(threads: int) -> int:
 # -- name and options of the function that runs the pieces of every kernel ------------------------
 
 
-#: Its symbol.
+#: Symbol of the runner.
 RUNNER = "kd_run_pieces"
 
 
@@ -252,7 +253,7 @@ class LaunchWord(IntEnum):
     FIRST_UNITS = 15
     #: Address of what a launch that takes long calls with its own, or 0.
     WATCH = 16
-    #: When the launch began, in nanoseconds, once a thread has read the clock.
+    #: Start of the launch in nanoseconds, once a thread has read the clock.
     BEGAN = 17
     #: Address of the storage of all blocks if they wait for each other, or 0.
     PARTS = 18
@@ -260,7 +261,8 @@ class LaunchWord(IntEnum):
 
 #: Bytes of the header.
 HEADER_BYTES = 8 * (max(LaunchWord) + 1)
-#: What `FAILURE` says where the launch was stopped, and if it wrote beyond dynamic shared memory.
+#: Values of `FAILURE` for a launch that was stopped, and for one that wrote beyond dynamic shared
+#: memory.
 STOPPED, OVERRUN = -1, -2
 #: The largest end of a slice of dynamic shared memory in bytes, and its last line, that are known.
 MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1

@@ -58,7 +58,7 @@ __all__ = [
     "runner_symbols",
 ]
 
-#: Where this has been tried: the names of symbols differ on other systems.
+#: Whether this was tested here: the names of symbols differ on other systems.
 IS_SUPPORTED = sys.platform == "linux"
 
 #: Objects that one linker takes. It keeps some kilobytes of each one that is unloaded, until all of
@@ -227,9 +227,9 @@ class ProcessCode:
 # -- the function that runs the pieces of every kernel in this process ----------------------------
 
 
-#: Its machine code.
+#: Machine code of the runner.
 RUNNER_CODE = ProcessCode(RUNNER, "runner_code", "compile_runner")
-#: What keeps the code of the process.
+#: Owner of the process's code.
 _runner: OnceTable[str, Any] = OnceTable()
 
 

@@ -98,7 +98,7 @@ def _wait_for_launch(f: NativeFunction, semaphore: Any, until: Any, launch: Any)
     f.store(f.b.add(f.load(until), f.b.udiv(end, I64(10**9))), until)
     f.store(f.b.urem(end, I64(10**9)), until, 8)
     f.named("sem_timedwait", I32, semaphore, until)
-    # Where a launch is measured that is nothing, there is none.
+    # A launch made for a measurement of an empty launch has no table.
     with f.b.if_then(f.b.not_(f.is_null(launch))):
         watch = f.load(launch, 8 * LaunchWord.WATCH)
         with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):
@@ -137,13 +137,13 @@ def _until(
     f.unless(wanted(f.b.load_atomic(address, "acquire", 8, typ=I64)), again, done)
     _pause(f)
     following = f.b.add(rounds, I64(1))
-    # Another thread of the pool may have been given the same processor.
+    # Yield, since another thread of the pool may have been given the same processor.
     with f.b.if_then(f.equal(f.b.and_(following, I64(_ROUNDS_A_TURN - 1)), I64(0))):
         f.named("sched_yield", I32)
     turned = f.b.block
     f.unless(f.b.icmp_signed("<", following, I64(_ROUNDS)), sleep, look)
-    # One of the two sees what the other one has written: this thread the word, or the other one
-    # that this thread sleeps.
+    # Sequential consistency: one of the two sees the other's write. Either this thread sees the
+    # word, or the other one sees that this thread sleeps.
     _put(f, I64(1), is_asleep, "seq_cst")
     now = f.b.load_atomic(address, "seq_cst", 8, typ=I64)
     awake = f.block("awake")

@@ -202,7 +202,7 @@ def _frequency(which: str) -> float:
 def _utilization() -> float:
     import psutil
 
-    # Without an interval the first answer is a meaningless 0.0.
+    # The first call without an interval returns a meaningless 0.0.
     return float(psutil.cpu_percent(interval=_UTILIZATION_SECONDS))
 
 
@@ -265,9 +265,9 @@ _SEMAPHORE_WORDS = 8
 class Runnable(NamedTuple):
     """A number of threads, and what limits it."""
 
-    #: How many can run at once, 1 or more.
+    #: Number of threads that can run at once, 1 or more.
     threads: int
-    #: What does not let more run.
+    #: The limit that determines this number.
     limit: str
 
 

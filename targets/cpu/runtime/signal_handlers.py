@@ -31,11 +31,11 @@ from targets.cpu.runtime.pool_code import emit_companion
 __all__ = ["CAN_LEAVE_CODE", "compile_handlers"]
 
 _STDERR = 2
-#: Where ``si_code`` is in ``siginfo_t``: what a process sent has one that is not positive.
+#: Offset of ``si_code`` in ``siginfo_t``; a signal sent by a process has one that is not positive.
 _SI_CODE = 8
 #: Bytes for a number's digits.
 _NUMBER_BYTES = 24
-#: Who writes what a fault says.
+#: State of the report of a fault: not begun, being written by a thread, written.
 _NOBODY, _SOMEBODY, _TOLD = 0, 1, 2
 
 
@@ -108,7 +108,7 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     pieces = f.load(launch, 8 * LaunchWord.DESCRIPTION, POINTER)
     described = f.block("described")
     f.unless(f.is_null(pieces), described, chain)
-    # Of threads that fault at once the first one reports; returning ends the process, so others
+    # The first of several threads that fault at once reports. Returning ends the process, so others
     # wait.
     telling = ir.GlobalVariable(module, I64, "telling")
     telling.initializer, telling.linkage = I64(_NOBODY), "internal"
@@ -138,7 +138,7 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     )
     f.named("sigaction", I32, number, before, NULL)
     sent, done = f.block("sent"), f.block("done")
-    # Of what a process sent, nothing would happen again by itself.
+    # A signal that a process sent would not recur by itself.
     f.when(f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done)
     f.named("raise", I32, number)
     f.leave(done)
@@ -148,9 +148,9 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
 # -- native code that lets handlers of signals run beside a launch, and stops it where one raise----
 
 
-#: Of each processor: where ``ucontext_t`` has the next instruction, and the number of ``tgkill``.
+#: Offset of the next instruction in ``ucontext_t``, and the number of ``tgkill``, by processor.
 _PROCESSORS = {"x86_64": (168, 234), "aarch64": (440, 131)}
-#: Whether an entry can be left at any instruction on this processor.
+#: Whether an entry can be interrupted at any instruction on this processor.
 CAN_LEAVE_CODE = platform.machine() in _PROCESSORS
 _SIGNALS = 65
 #: Milliseconds between two looks at a launch, and at the threads of one that is being stopped.

@@ -193,7 +193,7 @@ def _install() -> None:
     table[SignalWord.MAIN_THREAD] = threading.main_thread().ident or 0
     table[SignalWord.MAIN_THREAD_ID] = threading.main_thread().native_id or 0
     table[SignalWord.AFTER_HANDLERS] = id(_after_handlers)
-    # To the very end: kernels may run until then.
+    # These objects are never freed: kernels may run until the process ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, _old, table, _after_handlers)))
     for number in _FAULTS:
         _put(number, SignalWord.FAULT, WITH_INFORMATION | ON_STACK, _old[number])
@@ -218,7 +218,7 @@ def _put(number: int, word: SignalWord, flags: int, old: Any = None) -> None:
     sigaction(number, action, None)
 
 
-#: What the table knows of threads, which a forked child does not have.
+#: Words about threads, which a forked child does not have.
 _OF_THREADS = (
     *(SignalWord.CURRENT, SignalWord.RECORDS, SignalWord.MAIN_RECORD),
     *(SignalWord.WATCHER, SignalWord.IS_STOPPING, SignalWord.COMPANION),

@@ -29,7 +29,7 @@ from targets.cpu.runtime.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]
 
-#: What is beside each kernel's code, by the name of its section.
+#: Code of the process that is stored beside each kernel's code, by the name of its section.
 _OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE, "runner": RUNNER_CODE}
 
 
@@ -48,7 +48,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
     return {
         "metadata": _metadata(artifact, timings=dict(artifact.timings)),
         "object": code,
-        # They are compiled longer than a small kernel is, and each process needs them at once.
+        # Compiling these takes longer than a small kernel, and each process needs them at once.
         **{name: code.code() for name, code in _OF_PROCESS.items()},
         "source": artifact.text("source").encode("utf-8", "surrogatepass"),
     }

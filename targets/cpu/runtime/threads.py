@@ -80,11 +80,11 @@ _ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_
 class ThreadingLayer:
     """One thread pool."""
 
-    #: One of :data:`LAYERS`.
+    #: Name of the layer, one of :data:`LAYERS`.
     name: str
     #: Threads that share a launch.
     thread_count: int
-    #: Whether a forked child may use it.
+    #: Whether a forked child may use the pool.
     survives_fork: bool
     #: The pool's function; ``None`` runs everything in the calling thread.
     parallel_for: Callable[..., None] | None = None
@@ -151,7 +151,7 @@ class _Process:
         self.starter: int | None = None
         #: An entry for each parallel launch that is running.
         self.launches: list[int] = []
-        #: How many native code is running; it counts under the interpreter's lock.
+        #: Number of running native launches; it changes under the interpreter's lock.
         self.running = (ctypes.c_int64 * 1)()
         self.may_keep_pool = True
 
@@ -362,9 +362,10 @@ if hasattr(os, "register_at_fork"):
 
 #: Launches that are measured, fewer if they take longer than so many nanoseconds in all.
 _SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 24, 2_000_000
-#: Those before them, for which threads may have to be made and woken.
+#: First launches, for which threads may have to be created and woken.
 _FIRST = 8
-#: What the calling thread alone takes for such a launch where the planner's constants come from.
+#: Nanoseconds of such a launch in the calling thread alone, on the machine of the planner's
+#: constants.
 _ALONE_NS = 2300.0
 _measured: dict[str, float] = {}
 
@@ -403,7 +404,7 @@ def _measure(layer: ThreadingLayer) -> float:
             began = time.perf_counter_ns()
             layer.run(nothing, 0, layer.thread_count, parallel=parallel)
             samples.append(time.perf_counter_ns() - began)
-    # What else runs on the machine only makes some samples longer.
+    # Other load on the machine only makes some samples longer.
     return _ALONE_NS * _lower_quartile(shared) / max(1.0, _lower_quartile(alone))
 
 

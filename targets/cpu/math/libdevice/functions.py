@@ -122,7 +122,7 @@ def _scaled(a: Any, b: Any, c: Any, d: Any) -> Any:
     """Return a sum of squares, divided by 4 to a power, and the power; of no NaN or infinity."""
     largest = max(abs(a), abs(b), abs(c), abs(d))
     exponent = math.frexp(largest)[1]
-    # In two steps: 2 to the power of the whole exponent may not be a float64.
+    # The scaling takes two steps: 2 to the power of the whole exponent may not be a float64.
     half = exponent // 2
     first, second = _ldexp(1.0, np.int32(-half)), _ldexp(1.0, np.int32(half - exponent))
     parts = (a * first * second, b * first * second, c * first * second, d * first * second)
@@ -235,7 +235,8 @@ y0 = c_function("y0", "float64", "float64")
 y1 = c_function("y1", "float64", "float64")
 _yn = c_function("yn", "float64", "int32", "float64")
 
-#: From here on the series for large arguments has reached float64's precision before it grows.
+#: Least argument for which the series for large arguments reaches float64's precision before its
+#: terms grow.
 _LARGE = 20.0
 #: Terms of a series: below 20 and from there on, the next ones are less than 1e-18 of the sum.
 _TERMS = 40
@@ -283,7 +284,7 @@ def _large(size: Any, series: Any) -> Any:
     square_rest = _fma(_TWO_PI, size, -square) + _TWO_PI_REST * size
     root = math.sqrt(square)
     quotient = power / root
-    # What the root and the quotient lack, as shares of them.
+    # Relative errors of the root and of the quotient.
     small -= 0.5 * (_fma(-root, root, square) + square_rest) / square
     small += _fma(-quotient, root, power) / power
     value = _fma(quotient, small, quotient)

@@ -35,10 +35,8 @@ from targets.cpu.math.libdevice.emitters import (
 __all__ = ["MEANINGS"]
 
 
-# What is too large for an integer becomes the nearest one. A NaN becomes 0, or of or to 64 bits the
-# number with the highest bit alone.
-#
-# References: PTX ISA, section "cvt", "Integer Notes" and "Floating Point Notes".
+# A number that is too large for an integer saturates. A NaN becomes 0, or in conversions of or to
+# 64 bits the number with the highest bit alone.
 
 
 _ROUNDINGS: dict[str, Callable[[Any], Any]] = {
@@ -83,7 +81,7 @@ def _is_above(source: Any) -> Callable[[Any, Any], Any]:
     return whole
 
 
-#: What numbers are rounded towards.
+#: Limits towards which numbers are rounded.
 _LIMITS = {"rd": -math.inf, "ru": math.inf, "rz": 0.0}
 
 

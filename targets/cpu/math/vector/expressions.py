@@ -48,7 +48,7 @@ __all__ = [
     "whole",
 ]
 
-#: What the names of constant tables begin with.
+#: Prefix of the names of constant tables.
 TABLE_PREFIX = "kerneldsl.table."
 
 _INTEGERS = {"float": "i32", "double": "i64"}
@@ -119,7 +119,7 @@ class Value:
     code: Code
     #: LLVM's name of the type.
     kind: str
-    #: What instructions call it by.
+    #: Name in LLVM IR.
     name: str
 
     @property
@@ -152,7 +152,7 @@ class Value:
     __le__ = _instruction("fcmp ole", "icmp sle", gives="i1")
     __gt__ = _instruction("fcmp ogt", "icmp sgt", gives="i1")
     __ge__ = _instruction("fcmp oge", "icmp sge", gives="i1")
-    #: Whether two values are equal, as numbers.
+    #: Compares values as numbers: a NaN is not equal to itself.
     equals = _instruction("fcmp oeq", "icmp eq", gives="i1")
 
     def __neg__(self) -> Value:
@@ -162,7 +162,7 @@ class Value:
         return self ^ -1
 
 
-#: What is in an expression.
+#: Operand of an expression.
 Number: TypeAlias = Value | float
 
 

@@ -63,7 +63,8 @@ _LOGARITHMS_OF_2 = {
     ("double", 2): (1.0, 0.0),
     ("double", 10): (_h("0x1.3441350ap-2"), _h("-0x1.0c0219dc1da99p-39")),
 }
-#: From here on 1 + x is no more exact than x; below, log1p(x) is x.
+#: Bounds of the argument: from the first on, 1 + x is no more exact than x; below the second,
+#: log1p(x) is x.
 _LARGE = {"float": 2.0**30, "double": 2.0**60}
 _TINY = {"float": 2.0**-27, "double": 2.0**-56}
 
@@ -181,7 +182,7 @@ def pow(x: Value, y: Value) -> Value:
 
 def _power_in_double(magnitude: Value, exponent: Value) -> Value:
     """Return a power of a positive float32, computed in float64."""
-    # There must be no product with infinity.
+    # The exponent is clamped, so that no product has an infinite factor.
     y = to_double(maximum(minimum(exponent, 2.0**127), -(2.0**127)))
     x = to_double(magnitude)
     mantissa, shift = split(x, LOWEST)

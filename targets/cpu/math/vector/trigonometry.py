@@ -149,7 +149,7 @@ def _reduced_double(magnitude: Value) -> tuple[Value, Value, Value]:
     high, low = _HALF_PI["double"]
     angle, angle_rest = two_product(turns, turns.constant(high))
     angle_rest = fma(turns, low, fma(rest, high, angle_rest))
-    # What needs no reduction stays as it is, subnormal numbers among it.
+    # Small arguments need no reduction, and stay exact, subnormal numbers among them.
     is_small = magnitude < 0.75
     angle = select(is_small, magnitude, angle)
     angle_rest = select(is_small, 0.0, angle_rest)
@@ -283,7 +283,7 @@ def _angle(across: Value, along: Value, is_steep: Value, is_left: Value | None) 
     """
     kind = across.kind
     smaller, larger = select(is_steep, along, across), select(is_steep, across, along)
-    # Their sum must be a number.
+    # Large coordinates are scaled, so that their sum does not overflow.
     scale = select(larger > _LARGE[kind], across.constant(0.25), 1.0)
     smaller, larger = smaller * scale, larger * scale
     is_infinite = larger.equals(math.inf)

@@ -84,7 +84,7 @@ class _Stage:
         self.row = row
         self.values = values
         self.own, self.step = own, step
-        #: What else the index is combined with by ``&``: multiples of a group's length.
+        #: Other operands of ``&`` with the index: multiples of a group's length.
         self.spans: list[Value] = []
 
     def written(self) -> list[Operation]:
@@ -197,7 +197,7 @@ class _Half:
         values = {region.arguments[0]: index}
         copy = clone_inside(region, values)
         self.own = values.get(self.stage.own, self.stage.own)
-        #: What is not known before the group.
+        #: Values that are defined within the group.
         self.inside = set(values.values())
         rewrite(copy, {"numba": self.simpler, "if": self.taken})
         return [*out.operations, *copy.operations[:-1]]

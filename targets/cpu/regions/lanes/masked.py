@@ -47,7 +47,7 @@ _PLAIN = frozenset(
     }
 )
 _DIVISIONS = (operator.floordiv, operator.mod)
-#: What LLVM has vectors of beside :data:`FUNCTIONS`.
+#: Functions besides :data:`FUNCTIONS` that LLVM evaluates on vectors.
 _INSTRUCTIONS = frozenset(
     {
         *("sqrt", "fabs", "absolute", "copysign", "floor", "ceil", "trunc", "rint"),
@@ -61,9 +61,9 @@ class MaskedLoop(NamedTuple):
     """A loop that lanes leave one by one."""
 
     loop: Operation
-    #: What a ``break`` of the loop leaves.
+    #: The operation that a ``break`` of the loop leaves.
     labeled: Operation | None
-    #: What each lane does after the loop in it.
+    #: Operations of each lane after the loop, within `labeled`.
     after: list[Operation]
 
 

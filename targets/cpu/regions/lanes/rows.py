@@ -286,15 +286,8 @@ def _nbytes(array: Operation) -> int:
 
 # -- loads before a loop of a strip that stores to other arrays ------------------------------------
 
-# This loads ``positions[i, 0]`` in each iteration, as a gather: the store may change it if the
-# arrays overlap ::
-#
-#     for m in range(n):
-#         phases[m, i] += g[m] * positions[i, 0]
-#
-# Each lane loads it before the loop if their memory is found to be disjoint. That is tested beside
-# the row, with the arguments of a launch; without it the strips are as they were. Each thread has
-# the values that it had.
+# The following loop loads ``positions[i, 0]`` in each iteration, as a gather: the store may change
+# it if the arrays overlap ::
 
 
 _DISJOINT = "array.disjoint"
@@ -323,7 +316,7 @@ class _Hoisting:
     def __init__(self, row: Operation) -> None:
         self.choice = Choice(LaneValues(row))
         self.inside = row.defined()
-        #: Whether a loop has a version without loads.
+        #: Whether some loop has a version without these loads.
         self.found = False
         #: Tests of arrays that must not overlap, before the row.
         self.tests = LoopWriter()

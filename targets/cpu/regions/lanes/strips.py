@@ -231,7 +231,7 @@ class Strip:
         return [if_then(is_whole, [self.run_row(group)], [self.run_row(again, room)])]
 
 
-# In ``for p: for q: total += …`` the inner loop begins with the outer one's value, and its result
+# The inner loop of ``for p: for q: total += …`` begins with the outer one's value, and its result
 # is the outer one's next value. With two slots, lanes would copy the value for each iteration of
 # the outer loop, in and out.
 
@@ -261,5 +261,5 @@ def _is_used_before(operations: list[Operation], inner: Operation, argument: Val
     reads = [value for region in inner.regions for each in region.walk() for value in each.operands]
     reads += inner.operands[: len(inner.operands) - len(given_to(inner))]
     reads += [value for each in operations[first + 1 :] for value in each.used()]
-    # Another variable of the loop may begin with it, too.
+    # Another variable of the loop may have it as its initial value, too.
     return argument not in reads and given_to(inner).count(argument) <= 1

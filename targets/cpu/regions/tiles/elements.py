@@ -255,7 +255,7 @@ class _Access:
         emitter = code.emitter
         self._starts = [write_place(emitter, place) for place in at]
         self._array = found = emitter.wrapped(emitter.get(array), array.type)
-        #: For each axis the indices of a tile that are inside the array, from one to another.
+        #: Range of the tile's indices that are inside the array, for each axis.
         self._bounds = [
             _inside(emitter, *each)
             for each in zip(code.shape, self._starts, found.shape, strict=True)

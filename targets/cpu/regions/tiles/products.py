@@ -281,13 +281,13 @@ FLIP = -0x7F7F7F80
 class Unit(NamedTuple):
     """A way to add products."""
 
-    #: Of the instruction in LLVM, without its width; empty for one product at a time.
+    #: Name of the instruction in LLVM, without its width; empty for one product at a time.
     name: str = ""
     #: Elements of a word.
     group: int = 1
     #: The dtype that factors are converted to; empty if they stay as they are.
     dtype: str = ""
-    #: Whether bytes of the first factor have a sign, and become those without one by 128.
+    #: Whether the bytes of the first factor are signed, and are made unsigned by adding 128.
     flips: bool = False
 
     def add(self, builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
