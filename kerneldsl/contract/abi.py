@@ -201,7 +201,8 @@ class ParameterLayout:
         return integer_parameters(self.kinds)
 
     def _flat(self) -> Iterator[tuple[str, str]]:
-        # What no argument gives has reserved names, which no parameter can have.
+        # Parameters without an argument have reserved names, which no parameter of a kernel can
+        # have.
         for name, kind in zip(self.names, self.kinds, strict=True):
             yield from _flatten(name, kind, "offset" if self.has_slots else "pointer")
         for axis in range(self.mode.forall_ndim or 0):

@@ -154,20 +154,20 @@ class Artifact(ABC):
     #: Architecture that it is for, the target's choice where the caller named none; ``None`` if
     #: it is for this machine alone.
     arch: str | None = None
-    #: What the optimizing passes of :meth:`Compiler.passes` did. **May** be left empty.
+    #: Results of the optimizing passes of :meth:`Compiler.passes`. **May** be left empty.
     passes: tuple[PassRemark, ...] = ()
-    #: What the kernel does for one index, by which the core shares a launch among threads of the
+    #: Work of the kernel for one index, by which the core shares a launch among threads of the
     #: host. A target **should** set it if its devices are shared out (`Device.is_shared_out`).
     work: KernelWork | None = None
-    #: Tensor maps that it takes after the parameters of its arguments. A launch describes arrays
-    #: by them that :meth:`Promises.array` promises to be aligned to 16 bytes.
+    #: Tensor maps that the kernel takes after the parameters of its arguments. They describe arrays
+    #: that :meth:`Promises.array` promises to be aligned to 16 bytes.
     tensor_maps: tuple[TensorMap, ...] = ()
     #: Messages of a compiler about the source, such as warnings. **May** be left empty.
     log: str = ""
-    #: What to warn of in the kernel. Code that is not compiled in this process has none.
+    #: Warnings about the kernel. Code that is not compiled in this process has none.
     findings: tuple[Finding, ...] = ()
-    #: What is known of its barriers, after :meth:`Compiler.compile`. A launch of stored code takes
-    #: it from the notes on the code.
+    #: Facts about the kernel's barriers, after :meth:`Compiler.compile`. A launch of stored code
+    #: takes them from the notes on the code.
     barriers: BarrierFacts = NO_BARRIERS
 
     @abstractmethod
@@ -291,7 +291,7 @@ class Executable(Observable, ABC):
     counter: LaunchCounter
     #: Checked configurations, by :attr:`LaunchShape.key`.
     configs: dict[tuple[Any, ...], LaunchConfig]
-    #: What each launch must check of the kernel's barriers, if anything.
+    #: Facts about the kernel's barriers that each launch must check, if there are any.
     barriers: BarrierFacts | None = None
     #: A configuration, a stream, and the configuration with the stream in it.
     _in_stream: tuple[LaunchConfig, Any, LaunchConfig] | None = None

@@ -168,7 +168,8 @@ class Compiler(Observable, ABC):
         """
         return ()
 
-    # What follows lets the core keep compiled code on disk; without it nothing is kept.
+    # The following members let the core cache compiled code on disk; without them nothing is
+    # cached.
 
     @property
     def code_family(self) -> str:
@@ -237,7 +238,7 @@ class Target(ABC):
 
     #: The name that ``kd.use`` and ``KERNELDSL_TARGET`` take.
     name: str
-    #: What makes its code.
+    #: Compiler of the target's code.
     compiler: Compiler
 
     @abstractmethod

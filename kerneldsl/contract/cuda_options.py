@@ -174,5 +174,5 @@ def _as_c(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-#: What a source without options is compiled with.
+#: Options of a source that is given without options.
 DEFAULT_CUDA_OPTIONS = CudaOptions()

@@ -76,7 +76,7 @@ class Device(Observable, Shown):
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     kind: DeviceKind = "other"
 
-    #: Whether it is the host's own processors, to which launches fall back.
+    #: Whether the device is the host's own processors, to which launches fall back.
     is_host: ClassVar[bool] = False
     #: Whether a plan divides a launch among threads of the host (`HostShare`).
     is_shared_out: ClassVar[bool] = False
@@ -86,7 +86,7 @@ class Device(Observable, Shown):
     is_synchronous: ClassVar[bool] = False
     #: Whether the device is only described: plans can be made for it, and nothing else.
     is_described: ClassVar[bool] = False
-    #: Whether it checks and records launches, and runs no kernel.
+    #: Whether the device checks and records launches, and runs no kernel.
     is_simulated: ClassVar[bool] = False
     #: DLPack's type of its memory; ``None`` if other libraries cannot access it.
     memory_type: ClassVar[MemoryType | None] = None

@@ -151,5 +151,5 @@ def _is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-#: One index for each thread; x and y and z as the target likes.
+#: One index for each thread; the target chooses the axes.
 ONE_EACH = ElementMapping()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CATEGORIES", "ErrorLog", "error_log"]
 
-#: What an error can be about, in the order of a program's life.
+#: Subjects of errors, in the order of a program's life.
 CATEGORIES = (
     "initialization",
     "device",
@@ -38,7 +38,7 @@ CATEGORIES = (
     "system",
 )
 _ROWS_SHOWN = 20
-#: How many of the newest entries are searched for one that is the same.
+#: Number of the newest entries that are searched for an equal one.
 _LOOKED_BACK = 64
 _MAX_SIZE = 1_000_000
 _COLUMNS = ("time", "count", "category", "error", "name", "device", "doing", "place")

@@ -104,7 +104,7 @@ def _place(stored: Any) -> tuple[int, int]:
     return unit, node
 
 
-#: Why an operation of a block is refused where single threads differ.
+#: Reason for refusing an operation of a block that threads may not reach together.
 AS_ONE = "Every thread of a block must reach such an operation, with the same arguments"
 _FACTS = "barriers"
 
@@ -117,12 +117,12 @@ class BarrierProblem:
     where: SourceLocation
     #: The condition that varies, in the user's words.
     what: str
-    #: How that value comes to vary, from the condition back to its source, with each place.
+    #: Reasons why the value varies, from the condition back to its source, with their places.
     links: tuple[tuple[str, SourceLocation], ...]
-    #: Whether the condition depends on the thread's own index; else it could only not be proved
+    #: True if the condition depends on the thread's own index. False if it only could not be proved
     #: uniform.
     is_provable: bool
-    #: What helps, of an operation that a block does as one; of a barrier the target says it.
+    #: Remedy for a collective operation of a block; the target gives the one for a barrier.
     remedy: str | None = None
 
     @property
@@ -134,9 +134,9 @@ class BarrierProblem:
 class BarrierFacts(NamedTuple):
     """Facts that a launch needs about a kernel's barriers, for arguments of some kinds."""
 
-    #: When no two arguments overlap in memory.
+    #: Problems if no two arguments overlap in memory.
     problems: tuple[BarrierProblem, ...] = ()
-    #: When any two may.
+    #: Problems if any two arguments may overlap.
     problems_if_overlapping: tuple[BarrierProblem, ...] = ()
     #: Positions of array parameters that every launch takes for the state of a chain.
     chain_states: frozenset[int] = frozenset()

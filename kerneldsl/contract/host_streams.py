@@ -212,7 +212,7 @@ class HostGraph(DeviceGraph):
         self._steps = ()
 
 
-#: What has a meaning inside a quoted text of DOT.
+#: Escapes of characters with a meaning in a quoted text of DOT.
 _ESCAPED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n"})
 
 

@@ -66,7 +66,7 @@ class DeviceInfo(Shown):
     reasons: Mapping[str, str] = field(default_factory=dict)
     readers: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
 
-    # Who it is.
+    # Fields of the group "identity".
     name = Field[str]("identity", "name")
     kind = Field[DeviceKind]("identity", "discrete, integrated, virtual, cpu or other")
     arch = Field[str]("identity", "architecture that is compiled for")
@@ -82,7 +82,7 @@ class DeviceInfo(Shown):
     )
     is_integrated = Field[bool]("identity", "shares the host's memory", applies="gpu")
 
-    # What computes.
+    # Fields of the group "processors".
     multiprocessor_count = Field[int]("processors", "multiprocessors", applies="gpu")
     warp_size = Field[int]("processors", "threads in a warp")
     clock_rate_khz = Field[int]("processors", "highest clock rate", "kHz")
@@ -102,7 +102,7 @@ class DeviceInfo(Shown):
         "processors", "vector extensions in use, widest first", applies="cpu"
     )
 
-    # What holds data.
+    # Fields of the group "memory".
     total_memory_bytes = Field[int]("memory", "memory", "bytes")
     constant_memory_bytes = Field[int]("memory", "constant memory", "bytes", applies="gpu")
     l1_cache_bytes = Field[int]("memory", "level 1 data cache of a core", "bytes", applies="cpu")
@@ -117,7 +117,7 @@ class DeviceInfo(Shown):
     )
     is_ecc_enabled = Field[bool]("memory", "memory corrects errors (ECC)", applies="gpu")
 
-    # What a launch may have.
+    # Fields of the group "limits".
     max_threads_per_block = Field[int]("limits", "threads in a block")
     max_threads_per_multiprocessor = Field[int](
         "limits", "threads on a multiprocessor", applies="gpu"
@@ -144,7 +144,7 @@ class DeviceInfo(Shown):
         "limits", "shared memory that the driver reserves in each block", "bytes", applies="gpu"
     )
 
-    # What it can do.
+    # Fields of the group "abilities".
     has_unified_addressing = Field[bool](
         "abilities", "one address space with the host", applies="gpu"
     )
@@ -162,7 +162,7 @@ class DeviceInfo(Shown):
     supports_fp8 = Field[bool]("abilities", "8-bit floating-point numbers")
     supports_tensor_cores = Field[bool]("abilities", "matrix units (tensor cores)")
 
-    # What changes from moment to moment.
+    # Fields of the group "live", which change while the program runs.
     free_memory_bytes = Field[int]("live", "free memory", "bytes", is_live=True)
     utilization_percent = Field[float](
         "live", "share of time in which it was busy", "%", is_live=True
@@ -340,7 +340,7 @@ class DeviceInfo(Shown):
         return as_text(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What reads live values belongs to this process and machine.
+        # Readers of live values belong to this process and machine.
         left = dict.fromkeys(self.readers, "It was described in another process")
         return (
             DeviceInfo,

@@ -1,4 +1,4 @@
-"""One line of a description of a device: its name, unit, and what it says.
+"""Fields of the description of a device: name, unit and meaning of an attribute.
 
 :class:`~kerneldsl.contract.info.DeviceInfo` is a table of these. Each is a descriptor, so that the
 table gives the attributes, their types and their texts at once.
@@ -15,9 +15,9 @@ __all__ = ["Applies", "Field", "Group", "Unit"]
 
 T = TypeVar("T")
 
-#: Which devices have such a thing at all.
+#: Kinds of devices that have the attribute.
 Applies: TypeAlias = Literal["any", "gpu", "cpu"]
-#: Its part of the table of all fields.
+#: Group of a field in the table of all fields.
 Group: TypeAlias = Literal["identity", "processors", "memory", "limits", "abilities", "live"]
 Unit: TypeAlias = Literal["", "bytes", "bytes/s", "bits", "kHz", "MHz", "%", "°C", "W"]
 
@@ -37,13 +37,13 @@ class Field(Generic[T]):
         is_live: bool = False,
     ) -> None:
         self.group = group
-        #: What it says, in a few words.
+        #: Meaning of the field, in a few words.
         self.summary = summary
-        #: Of the value; the attribute's name says it too.
+        #: Unit of the value; the attribute's name ends with it, too.
         self.unit = unit
-        #: Whether only GPUs or only CPUs have it.
+        #: Kinds of devices that have the attribute.
         self.applies = applies
-        #: Whether it is read again each time it is requested.
+        #: Whether the value is read again at each access.
         self.is_live = is_live
         self.name = ""
 

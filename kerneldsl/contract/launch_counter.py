@@ -42,11 +42,12 @@ EVERY = 64
 #: Every launch is timed by native code where kernels take so long: reading the clock, which costs
 #: less than 80 ns, does not show there. Of shorter ones fewer are, in proportion.
 LONG_NS = 8000
-#: The same as `EVERY` of launches by native code that come by Python to be timed, which would show.
+#: Interval in place of `EVERY` for launches by native code that Python has to time: the detour
+#: costs more.
 _EVERY_BY_PYTHON = 1024
 
-#: What was timed: a launch between two events on its device, the code of a kernel, or the call in
-#: Python that runs it.
+#: The measured time: of a launch between two events on its device, of the kernel's code, or of the
+#: call in Python that runs it.
 Measured: TypeAlias = Literal["device events", "kernel code", "Python call"]
 
 
@@ -55,9 +56,10 @@ class CounterWord(IntEnum):
 
     #: Launches made by native code.
     COUNT = 0
-    #: How many of them are left before one has to be timed.
+    #: Number of launches left until the next timed one.
     LEFT = 1
-    #: Times that it took, each times the launches that it stands for, and how many those are.
+    #: Sum of the measured times, each multiplied by the number of launches that it represents, and
+    #: the sum of these numbers.
     WEIGHTED_NS = 2
     WEIGHT = 3
     #: The number of launches that the next timed one represents.
@@ -102,7 +104,7 @@ class LaunchCounter:
         self.words = (ctypes.c_int64 * len(CounterWord))()
         self.is_timed_by_native = False
         self._lock = ForkSafeLock()
-        #: What reading the count has advanced it by, and what it was when it was last reset.
+        #: Number of increments by reading the count, and the count at the last reset.
         self._reads = 0
         self._base = 0
         self._forget()

@@ -27,7 +27,8 @@ class Buffer(ABC):
     __slots__ = ()
 
     device: Device
-    #: Its location: an address, or a `BufferOffset` if the device's memory has no addresses.
+    #: Location of the memory: an address, or a `BufferOffset` if the device's memory has no
+    #: addresses.
     pointer: Location
     nbytes: int
 

@@ -13,12 +13,13 @@ class EntryForm(StrEnum):
     """Convention by which the entry of a kernel is called."""
 
     KERNEL = "kernel"
-    """By a launch."""
+    """The entry is launched."""
     FUNCTION = "function"
-    """By GPU code, as a function of C. Its result is what is stored into an array that is the first
-    parameter, if there is one; other parameters are no arrays."""
+    """GPU code calls the entry as a function of C. Its result is stored into an array that is the
+    first parameter, if there is one; other parameters are no arrays."""
     STATUS = "status"
-    """By GPU code. It takes the address of its result first, and returns an int32, which is 0."""
+    """GPU code calls the entry. It takes the address of its result first, and returns an int32,
+    which is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,5 +79,5 @@ class CompileOptions:
         return self.lineinfo or self.debug or self.variables
 
 
-#: What a decorator without options needs.
+#: Options of a decorator without arguments.
 DEFAULT_OPTIONS = CompileOptions()

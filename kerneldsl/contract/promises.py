@@ -34,7 +34,7 @@ __all__ = [
 
 #: Bytes; the largest alignment that is told apart: that of the widest access of memory.
 MAX_ALIGNMENT = 16
-#: What narrow lengths are below, so that 31 bits hold them.
+#: Upper bound of narrow lengths, so that 31 bits hold them.
 NARROW = 2**31
 #: Most threads of a narrow grid along an axis. With a few blocks more, as in a loop over a block
 #: and its borders, an index still fits 31 bits.
@@ -192,5 +192,5 @@ def has_narrow_integers(integers: Collection[int]) -> bool:
 
 
 _NOTHING = ArrayPromises()
-#: What holds of any arguments.
+#: Promises that hold for any arguments.
 NO_PROMISES = Promises()

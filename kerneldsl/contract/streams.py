@@ -88,7 +88,7 @@ class Recording:
 
 def is_recorded(stream: Any) -> bool:
     """Return whether what is put into a stream is recorded instead of run."""
-    # What is no DeviceStream has no recording; to look for that class takes far longer.
+    # Only a DeviceStream has a recording, and testing for that class takes far longer.
     return stream is not None and getattr(stream, "recording", None) is not None
 
 
@@ -99,11 +99,12 @@ class DeviceStream(Observable, ABC):
     #: The driver's number for it; what other libraries take. While the stream is recorded, this
     #: **may** be another one, through which their work is recorded too.
     handle: int
-    #: What the core is recording of this stream; set and cleared by the core alone.
+    #: The core's recording of this stream; set and cleared by the core alone.
     recording: Recording | None = None
-    #: Whether it belongs to another library, so that its handle may die at any time.
+    #: Whether the stream belongs to another library, so that its handle may become invalid at any
+    #: time.
     is_foreign: bool = False
-    #: What the core has made it with; of another library's stream nothing is known.
+    #: Settings with which the core made the stream; those of another library's stream are unknown.
     priority: int = 0
     is_blocking: bool = False
 
@@ -214,7 +215,7 @@ class DeviceGraph(Observable, ABC):
     """Work that was recorded, and runs as often as it is launched."""
 
     device: Device
-    #: How many launches, copies and other steps it holds.
+    #: Number of launches, copies and other steps in the graph.
     node_count: int
 
     @observed("graph")

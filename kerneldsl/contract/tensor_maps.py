@@ -36,7 +36,7 @@ __all__ = [
 
 #: Size of a tensor map, and its alignment among the parameters.
 TENSOR_MAP_BYTES = 128
-#: What the address of an array and its strides in bytes are multiples of.
+#: Alignment of an array's address and of its strides, in bytes.
 MAP_ALIGNMENT = 16
 #: Most axes of an array.
 MAX_MAP_RANK = 5

@@ -1,1 +1,1 @@
-"""From a Python function to a :class:`~kerneldsl.frontend.unit.FunctionUnit`; no Numba here."""
+"""Front end: Python functions as :class:`~kerneldsl.frontend.unit.FunctionUnit`, without Numba."""

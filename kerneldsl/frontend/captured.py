@@ -40,7 +40,7 @@ __all__ = [
     "steady_reader",
 ]
 
-#: What can be captured, in words.
+#: Kinds of values that a kernel can capture, in words.
 CAPTURABLE = (
     "A kernel can capture numbers, booleans, strings, None, tuples of these, NumPy scalars, "
     "IntEnum and IntFlag members, NumPy arrays, modules, @kd.func functions, Numba @njit "

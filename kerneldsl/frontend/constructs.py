@@ -19,13 +19,14 @@ __all__ = [
     "refuse_unsupported",
 ]
 
-#: Why a kernel that returns a value is refused.
+#: Message for a kernel that returns a value.
 NO_RESULT = "A kernel must have void return type"
 
 _LOOP = "Write a loop over kd.local.array or an array argument"
 _OUTSIDE = "Do it outside the kernel"
 
-#: By the name of the node's class, which not every version of Python has.
+#: Refused constructs and remedies, by the class name of the node; some versions of Python lack
+#: some.
 _REFUSED: dict[str, tuple[str, str]] = {
     "Try": ("try/except", "Test for the condition with if; use debug=True to find faults"),
     "TryStar": ("try/except*", "Test for the condition with if; use debug=True to find faults"),
@@ -163,7 +164,7 @@ def _refuse_formatting(node: ast.AST, reporter: Reporter) -> None:
     _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
 
 
-#: What may be wrong with a node of a type; a node of another type is refused by its name alone.
+#: Checks of nodes, by type; a node of another type is refused by its name alone.
 _CHECKS: dict[type[ast.AST], Callable[[Any, Reporter], None]] = {
     ast.List: _check_sequence,
     ast.Tuple: _check_sequence,

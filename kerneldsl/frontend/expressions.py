@@ -67,7 +67,7 @@ def augmented_value(node: ast.AugAssign) -> ast.BinOp:
     return ast.copy_location(ast.BinOp(old, node.op, node.value), node)
 
 
-#: What is left of an expression that Python has computed, and what is around it.
+#: Opcodes of an expression that Python has folded to a constant, and those around it.
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
 _FRAME = ("RESUME", "RETURN_VALUE")
 _OF_CONSTANTS = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.Subscript
@@ -137,7 +137,7 @@ class Binding(NamedTuple):
 
     #: The statement, or the part of one.
     node: ast.AST
-    #: What is bound: a name, a subscript, or a tuple of such.
+    #: Target of the binding: a name, a subscript, or a tuple of such.
     target: ast.expr
     #: The value; of an augmented assignment the operation.
     value: ast.expr

@@ -169,7 +169,7 @@ def describe_constant(value: Any) -> str:
     elif isinstance(value, np.generic):
         text = f"{value!r} {value.dtype.str} {value.tobytes().hex()}"
     elif isinstance(value, (float, complex)):
-        # Of a nan, the text does not show sign and payload.
+        # The text of a NaN omits its sign and payload.
         number = complex(value)
         text = f"{value!r} {struct.pack('<dd', number.real, number.imag).hex()}"
     else:

@@ -57,7 +57,7 @@ class WatchedArrays:
 
     def __init__(self, value: Any) -> None:
         self.copy = private_copy(value)
-        # Of the copies, because the arrays may be written meanwhile.
+        # The states are those of the copies, because the arrays may be written meanwhile.
         copies = (_state_of(array) for array in _leaves(self.copy))
         self._arrays = tuple(zip(_leaves(value), copies, strict=True))
 

@@ -58,7 +58,7 @@ class _Naming(Transformer):
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         match node.value:
             case ast.Call(func=ast.Attribute(attr="this_grid")) as call if self._is_group(call):
-                # This makes launches of numba.cuda's programs cooperative.
+                # Checks of the group make launches of numba.cuda's programs cooperative.
                 self._check(call)
                 return ast.copy_location(ast.Pass(), node)
         self.generic_visit(node)

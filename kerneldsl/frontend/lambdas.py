@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 __all__ = ["LAMBDA_NAME", "find_lambda", "function_of_lambda"]
 
-#: What a lambda is called where a function has to have a name.
+#: Name of a lambda where a function needs one.
 LAMBDA_NAME = "lambda_"
 
 
@@ -40,7 +40,7 @@ def find_lambda(
     span = _span(code, lines)
     if span is not None:
         found = [each for each in found if _holds(each.body, span)]
-        # Of lambdas in each other, the innermost that holds the code.
+        # For nested lambdas, the innermost one that contains the code is meant.
         found = sorted(found, key=lambda each: each.col_offset)[-1:]
     return found[0] if len(found) == 1 else None
 

@@ -46,7 +46,7 @@ def without_byte_order_mark(code: bytes) -> bytes:
 class LinkedCode:
     """A function of a GPU's code, as a kernel calls it."""
 
-    #: Its name in the code.
+    #: Name of the function in the code.
     symbol: str
     #: Types of its parameters; of an array it takes the address of the first element.
     parameters: tuple[ScalarKind | ArrayKind, ...]
@@ -54,9 +54,9 @@ class LinkedCode:
     result: ScalarKind | None
     #: The source, or the compiled code.
     code: bytes
-    #: What `code` is.
+    #: Form of `code`.
     form: CodeForm
-    #: What messages call the code: its file, or what it was given as.
+    #: Name of the code in messages: its file, or the name it was given.
     name: str
     #: The file, as an absolute path.
     path: str | None = None

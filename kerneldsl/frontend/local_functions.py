@@ -24,15 +24,15 @@ __all__ = ["GivenFunction", "LocalFunction", "as_local", "take_local_functions"]
 class LocalFunction:
     """A function that is in another one, and has been taken out of it."""
 
-    #: Its name.
+    #: Name of the function.
     name: str
     #: The function.
     node: ast.FunctionDef
-    #: Those that it was written with, keyword-only ones last, and then the one for all others.
+    #: Parameters as written, keyword-only ones last, and then the one for all others.
     parameters: tuple[str, ...]
-    #: How many of them can be given by position.
+    #: Number of parameters that can be passed by position.
     positional_count: int
-    #: Parameter to the variable of the outer function that holds its default value.
+    #: Variable of the outer function with the default value of each parameter that has one.
     defaults: dict[str, str]
     #: The parameter with the tuple of all other arguments, such as ``rest`` of ``f(x, *rest)``.
     rest: str | None = None

@@ -99,7 +99,7 @@ def make_unit(
             remedy="Write it with def",
         )
     session = _Session(reads or {}, follows_numba)
-    #: What numba.cuda links with the functions that a kernel calls.
+    #: Code that numba.cuda links with the functions that a kernel calls.
     session.link = getattr(plain, "__kerneldsl_link__", ())
     return session.make(plain, given, is_device=is_device)
 
@@ -155,7 +155,7 @@ class _Session:
         self._reads = {function: dict(each) for function, each in reads.items()}
         self._made: dict[tuple[Any, ...], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
-        #: In which function a local one is.
+        #: The function around each local one.
         self._around: dict[LocalFunction, _Body] = {}
         self._open: list[types.FunctionType | LocalFunction] = []
 

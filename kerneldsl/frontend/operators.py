@@ -50,7 +50,7 @@ _COMPARED: tuple[tuple[type[ast.cmpop], str, _Function, type[ast.cmpop]], ...] =
 BINARY_OPERATORS = {node: function for node, _, function in _BINARY}
 UNARY_OPERATORS = {node: function for node, _, function in _UNARY}
 COMPARISONS = {node: function for node, _, function, _ in _COMPARED}
-#: What holds where a comparison does not, unless a NaN is compared.
+#: Comparisons that hold where another one does not, unless a NaN is compared.
 OPPOSITES = {node: opposite for node, _, _, opposite in _COMPARED}
 #: Functions of binary operators to what ``x op= y`` computes.
 IN_PLACE: dict[_Function, _Function] = {

@@ -281,7 +281,7 @@ def is_of_times(value: object) -> bool:
     return any(value is each for each in (np.datetime64, np.timedelta64, np.isnat))
 
 
-#: What to do about an object that can be called, and is no function that can be compiled.
+#: Remedy for a callable object that is not a function that can be compiled.
 WRITE_FUNCTION = (
     "Write a function that computes the same of numbers, decorate it with @kd.func, and give it "
     "what the object holds as arguments"

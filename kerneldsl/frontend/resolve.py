@@ -29,7 +29,7 @@ class Resolved(NamedTuple):
 
     #: The resolved part of the chain, as written.
     path: str
-    #: What it is. For numba.cuda's names, where `foreign` is set, it is not looked at.
+    #: Value of the chain. It is not read for numba.cuda's names, where `foreign` is set.
     value: Any
     #: Reads the value again.
     read: Callable[[], Any]
@@ -67,7 +67,7 @@ class Namespace:
         )
         self._items: dict[str, Callable[[], Any]] = {}
         self._reads = reads
-        # As if an enclosing function had them as variables.
+        # Constants are read like variables of an enclosing function.
         self._cells |= {name: types.CellType(value) for name, value in constants.items()}
 
     def add(self, path: str, read: Callable[[], Any]) -> None:

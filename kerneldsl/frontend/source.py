@@ -118,7 +118,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
                 "after the kernels were built",
                 remedy="Run kerneldsl build again, and install both",
             )
-    # From Python 3.13 on, linecache has the text of -c, and executed text goes by the same name.
+    # Since Python 3.13, linecache has the text of -c, and exec'd text goes by the same name.
     if not text.strip() or is_of_program(code.co_filename):
         raise SourceUnavailableError(
             f"The source of {code.co_qualname} cannot be found: there is no text for "
@@ -317,7 +317,7 @@ def _refuse_method(
     )
 
 
-#: What the interpreter calls the program of ``python -c``, and that of standard input.
+#: File names that the interpreter gives to the program of ``python -c`` and to standard input.
 _COMMAND, _INPUT = "<string>", "<stdin>"
 #: The name of the first in messages: exec'd text has the interpreter's name for it too.
 _SHOWN = {_COMMAND: "<python -c>", _INPUT: _INPUT}

@@ -22,7 +22,7 @@ from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["NOT_KNOWN", "StaticEvaluator", "dtype_name"]
 
-#: What errors of arguments that are no constants say.
+#: Message for arguments that are not constants.
 NOT_KNOWN = "It must be known when the kernel is compiled"
 
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)

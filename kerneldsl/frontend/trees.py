@@ -39,7 +39,7 @@ _WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "op", "ops", "ty
 _OF_NODES = frozenset(
     {"args", "body", "comparators", "elts", "keywords", "orelse", "targets", "values"}
 )
-#: Where a node is in the source.
+#: Attributes with the location of a node in the source.
 _LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 #: The fields that may hold nodes, by the type of the node.
 _parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}

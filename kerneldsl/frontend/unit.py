@@ -42,7 +42,7 @@ __all__ = ["Captured", "DeferredUnit", "FunctionUnit", "IntrinsicUse"]
 class IntrinsicUse(NamedTuple):
     """One intrinsic at one place of a unit."""
 
-    #: What is called.
+    #: The called intrinsic.
     intrinsic: Intrinsic
     #: Values of its constant parameters: ``ndim`` an int, ``shape`` a tuple of 1-3 ints (``(0,)``
     #: for dynamic shared memory), ``dtype`` a name such as ``"float32"``.
@@ -59,9 +59,9 @@ class Captured(NamedTuple):
 
     #: The name it has in the unit.
     name: str
-    #: How the user wrote it, such as ``config.WIDTH``.
+    #: The name as the user wrote it, such as ``config.WIDTH``.
     path: str
-    #: What it was when the unit was made.
+    #: Value when the unit was made.
     value: Any
     #: Reads it now; raises ``NameError`` if it has been deleted. An equal constant that took the
     #: place of `value` reads as `value`.
@@ -239,9 +239,9 @@ class FunctionUnit:
         return ast.unparse(self.tree)
 
 
-#: One of them is completed at a time.
+#: Held while a unit is completed: one at a time.
 _completing = ForkSafeLock()
-#: What a unit has from the beginning; all else is found together.
+#: Attributes that a unit has from the beginning; all others are determined together.
 _AT_ONCE = (
     *("name", "qualname", "module", "filename", "first_line"),
     *("parameters", "captured", "function"),

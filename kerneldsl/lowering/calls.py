@@ -1,4 +1,4 @@
-"""One call of an intrinsic as a target that compiles with Numba types and writes it."""
+"""Calls of an intrinsic as targets that compile with Numba type and write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Call:
 
     #: The target's, where types have a representation.
     context: Any
-    #: Where the instructions go.
+    #: Builder at the place of the call.
     builder: ir.IRBuilder
     #: Types of the arguments and the result.
     signature: Any

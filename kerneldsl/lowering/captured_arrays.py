@@ -30,9 +30,9 @@ __all__ = [
 
 #: Bytes beyond which an array is no part of the code.
 _LARGE = 1 << 16
-#: What their symbols begin with.
+#: Prefix of the symbols of captured arrays.
 CAPTURED = "kd_captured_"
-#: Names of those that the kernel has which is being compiled; under Numba's compiler lock.
+#: Names of the large arrays of the kernel being compiled; guarded by Numba's compiler lock.
 _offered: frozenset[str] = frozenset()
 
 

@@ -44,7 +44,7 @@ __all__ = ["Before", "Climb", "Nodes", "SequentialLookBack", "State"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
-#: How many nodes one of the next level stands for, as a power of 2.
+#: Nodes per node of the next level, as a power of 2.
 _FANOUT_BITS = 5
 _FANOUT = 1 << _FANOUT_BITS
 
@@ -100,7 +100,7 @@ class Nodes:
     state: State
     #: Type of the values.
     kind: ir.Type
-    #: What :meth:`State.launch` gives.
+    #: Upper half of the words of this launch, from :meth:`State.launch`.
     launch: ir.Value
     #: The number of parts, an i64.
     blocks: ir.Value

@@ -54,7 +54,7 @@ class FaultSite(NamedTuple):
     message: str
     #: The place in the user's file.
     location: SourceLocation
-    #: How the array of an index is written.
+    #: The indexed array, as the source writes it.
     array: str | None = None
 
 
@@ -71,9 +71,9 @@ class FaultRecord:
 
     #: 0 where nothing failed.
     state: int
-    #: Which place.
+    #: Number of the place in the fault table.
     site: int
-    #: Which axis of the array, from 0.
+    #: Axis of the array, from 0.
     axis: int
     #: The index, and the extent of that axis.
     index: int

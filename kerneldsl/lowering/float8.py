@@ -37,9 +37,9 @@ class _Format:
 
     #: Number of bits of the fraction.
     fraction: int
-    #: What is added to the exponent.
+    #: Bias of the exponent.
     bias: int
-    #: The magnitude, as bits, of what is too large.
+    #: Bits of the smallest magnitude that overflows.
     overflow: int
     #: The magnitude of the NaN that conversions give; every larger one and those above `overflow`
     #: are NaN too.

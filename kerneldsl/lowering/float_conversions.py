@@ -33,7 +33,7 @@ class FloatConversion:
     operation: str
     #: LLVM's type: ``"float"`` or ``"double"``.
     float_type: str
-    #: Of the integer: 8, 16, 32 or 64.
+    #: Width of the integer: 8, 16, 32 or 64 bits.
     bits: int
 
     @property

@@ -43,7 +43,7 @@ WIDTHS = (1, 2, 4, 8, 16)
 class Combination(ABC):
     """An associative operation on two values of a Numba type."""
 
-    #: What gives the types their representation.
+    #: Target context, which determines the representation of types.
     context: Any
     #: Numba's type of the values.
     kind: Any

@@ -42,20 +42,21 @@ __all__ = [
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
 UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
-#: Only an identity. SimplifyCFG may move that of an unrolled loop to a loop around it, if
-#: that has none. LLVM then warns on standard error that it cannot unroll the loop around it.
+#: Identity of a loop, without a meaning for LLVM. SimplifyCFG may move the metadata of an unrolled
+#: loop to a loop around it without any. LLVM then warns on standard error that it cannot unroll the
+#: outer loop.
 ITS_OWN = "kerneldsl.its_own"
 #: Vectors of one loop are not computed several at a time.
 NOT_INTERLEAVED = "llvm.loop.interleave.count"
 #: Vectors of a loop have four elements.
 IN_SHORT_VECTORS = "llvm.loop.vectorize.width"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
-#: What the vectorizer makes of the loop is unrolled, in the end by :func:`unroll_in_full`.
+#: The vectorized loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
 #: Iterations may run in any order, and in turns.
 PARALLEL = "llvm.loop.parallel_accesses"
-#: What the vectorizer writes at such a loop. LLVM does not know the name: of a loop that it must
-#: unroll and cannot, it warns on standard error.
+#: Mark that the vectorizer writes at such a loop. LLVM does not know the name: it warns on standard
+#: error of a loop that it must unroll and cannot.
 _OF_VECTORS = "kerneldsl.vectors"
 
 _MARK, _GROUP = "kerneldsl.loop", "kerneldsl.accesses"

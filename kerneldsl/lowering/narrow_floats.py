@@ -212,7 +212,7 @@ _Operation = Callable[..., Any]
 _OF_BITS = (operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor)
 _BINARY = also_in_place(each for each in IN_PLACE if each not in _OF_BITS)
 _UNARY: list[_Operation] = [operator.neg, operator.pos, abs]
-#: What gives no narrow number.
+#: Operations without a narrow result.
 _WIDENED: list[_Operation] = [
     *COMPARISONS.values(),
     float,
@@ -226,7 +226,7 @@ _WIDENED: list[_Operation] = [
 class _AsFloat32(AbstractTemplate):
     """Types an operation on narrow numbers as that on float32."""
 
-    #: Whether operands of one type give that type.
+    #: Whether operands of one narrow type have a result of that type.
     is_closed = False
 
     def generic(self, args: Any, kws: Any) -> Any:

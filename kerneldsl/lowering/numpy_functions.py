@@ -107,7 +107,8 @@ def _whole_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return whole
 
 
-# Their bodies are read as those of device functions: Numba's for devices return no new views.
+# The bodies of these functions are read like those of device functions: Numba's for devices return
+# no new views.
 @overload(numba.carray, strict=False, is_read=True)
 def _carray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
     """Return the elements at a pointer, which kernels take as an array, with a shape."""

@@ -33,14 +33,15 @@ _BITS = 64
 _WIDE = 2**32
 _SYMBOL = re.compile(r"kerneldsl\.(?P<operation>div|rem)(?P<by>_by)?\.(?P<sign>[su])64")
 _CALL = re.compile(rf'call i64 @"?({_SYMBOL.pattern})"?\(')
-#: What a definition begins with.
+#: Start of a definition.
 _ENTRANCE = re.compile(rf"define linkonce_odr i64 @{_SYMBOL.pattern}\([^{{]*{{\n")
 _FUNCTION = """
 define linkonce_odr i64 @{symbol}(i64 %a, i64 %b) alwaysinline nofree norecurse \
 nosync nounwind willreturn memory(none) {{
 {body}}}
 """
-#: By a constant, which LLVM replaces by a product that has twice the bits of the number.
+#: Division by a variable that may fit 32 bits. LLVM replaces a division by a constant by a product
+#: with twice the bits of the number.
 _IF_SHORT = """\
   %is_short = icmp ult i64 %a, 4294967296
   br i1 %is_short, label %short, label %signed

@@ -32,11 +32,11 @@ __all__ = [
 
 #: Greater exponents use the power of floats: its time does not grow with them.
 LARGEST_EXPONENT = 0x10000
-#: So many decimal digits have an exact power of ten.
+#: Largest number of decimal digits with an exact power of ten.
 _EXACT_DIGITS = 22
-#: A number of so many units of a decimal is the nearest float64 of that decimal.
+#: Number of units of a decimal from which on a float64 is the nearest one of that decimal.
 _MANY_UNITS = 2.0**53
-#: NumPy multiplies for whole exponents below, and takes a logarithm from there on.
+#: Whole exponents below this are computed by multiplication, as in NumPy; others by a logarithm.
 _LARGEST_COMPLEX_EXPONENT = 100
 
 
@@ -207,7 +207,8 @@ def rounded(x: float, digits: int) -> float:
     if abs(scaled) >= _MANY_UNITS:
         return value
     whole = np.rint(scaled)
-    # Of a half twice as much is whole. A difference could be contracted into the product.
+    # A half is detected by its double, which is whole. A difference could be contracted into the
+    # product.
     if rest != 0 and whole != scaled and np.rint(scaled * 2) == scaled * 2:
         whole = np.floor(scaled) if rest < 0 else np.ceil(scaled)
     result = whole / more / scale if digits >= 0 else whole * scale * more

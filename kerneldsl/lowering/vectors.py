@@ -246,5 +246,5 @@ def _view(call: Call) -> ir.Value:
     return array_value(context, builder, result, array.data, shape, strides=strides)
 
 
-#: Of the language's operations on vectors.
+#: Emitters of the language's operations on vectors.
 EMITTERS: dict[str, Emitter] = {"view": _view, **dict.fromkeys(vector_names(), _make)}

@@ -51,9 +51,9 @@ class Summary:
     written: frozenset[int]
     #: Position to how deep the array is indexed.
     depth: dict[int, int]
-    #: What the result may be a part of.
+    #: Memory that the result may be a part of.
     returned: frozenset[Alias]
-    #: Augmented assignments of what was taken for an element.
+    #: Augmented assignments of values that were assumed to be elements.
     augmented: tuple[Augmented, ...]
     #: The tuples that the result may be.
     returned_tuples: Tuples
@@ -65,7 +65,7 @@ class Aliases(ABC):
     def __init__(self, unit: FunctionUnit) -> None:
         self._unit = unit
         self._depth: dict[Root, int] = {}
-        #: What expressions stand for, once variables are known.
+        #: Memory that expressions may refer to, once variables are known.
         self._known: dict[ast.expr, set[Alias]] | None = None
         self._aliases: dict[str, set[Alias]] = {
             name: {(i, 0, _NO_TUPLES)} for i, name in enumerate(unit.parameters)
@@ -165,7 +165,7 @@ class Aliases(ABC):
             case ast.BoolOp():
                 return self._aliases_of(node.values)
             case ast.Tuple() | ast.List():
-                # What is taken out of it again by an index is what was put in.
+                # An index into the tuple returns one of its items.
                 return deeper(self._aliases_of(node.elts), -1)
             case ast.BinOp(op=ast.Add()):  # of tuples
                 return self._aliases_of((node.left, node.right))
@@ -306,14 +306,14 @@ def _root_of_array(name: str, use: IntrinsicUse) -> Root:
 class Augmented(NamedTuple):
     """An augmented assignment of a variable that may hold a view of a parameter's array."""
 
-    #: Of the parameter.
+    #: Position of the parameter.
     position: int
-    #: How many indices lead from the array to the value. It is an element where the array has no
-    #: more axes, and else a view, which the assignment changes in place.
+    #: Number of indices from the array to the value. If the array has no more axes, the value is an
+    #: element; otherwise it is a view, which the assignment changes in place.
     index_count: int
     #: The assignment.
     where: SourceLocation
-    #: For each of these indices that may be a tuple, and so more than one, which tuples it may be
+    #: Tuples that each of these indices may be, if it may be a tuple, and so more than one index
     #: (:mod:`kerneldsl.frontend.effects.tuple_indices`).
     tuples: tuple[frozenset[int], ...]
 

@@ -29,7 +29,7 @@ __all__ = [
 #: Attributes of an array that belong to its type, and those that give its extents.
 TYPE_ATTRIBUTES = frozenset({"dtype", "itemsize", "ndim"})
 EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
-#: Those through which its elements are not reached.
+#: Attributes of an array that give no access to its elements.
 PLAIN_ATTRIBUTES = TYPE_ATTRIBUTES | EXTENT_ATTRIBUTES
 #: Methods that give a view of their array.
 VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})

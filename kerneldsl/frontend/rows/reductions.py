@@ -197,9 +197,9 @@ REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "all": _all,
 }
 
-#: The same for functions that are no methods.
+#: Reductions that are functions only, not methods.
 _ALONE = {name: partial(_extreme, name) for name in ("nanmax", "nanmin")}
-#: Those methods, and that of two arrays.
+#: Methods of one array, and the one of two arrays.
 METHODS = (*REDUCTIONS, "dot")
 #: NumPy's functions; most are methods, too.
 FUNCTIONS = {f"numpy.{name}": name for name in METHODS} | {

@@ -25,7 +25,7 @@ class WholeArray(NamedTuple):
     """A statement or expression in which each thread goes through all elements of an array."""
 
     where: SourceLocation
-    #: As it is in the source.
+    #: Text in the source.
     text: str
     array: str
     #: Elements that each thread goes through, and the threads.

@@ -120,8 +120,8 @@ def collector_paused() -> Iterator[None]:
                 gc.enable()
 
 
-# In a child that is forked while another thread compiles, Numba's lock would never be released. So
-# fork waits for the compilation.
+# A child that is forked while another thread compiles would wait for Numba's lock forever. So fork
+# waits for the compilation.
 no_fork.take_also(global_compiler_lock)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pauses.forget)

@@ -108,7 +108,7 @@ class DeviceFunction:
         return template, pysig, args, {}
 
 
-#: What means nothing in a function that is compiled for another target.
+#: Options without a meaning in a function that is compiled for another target.
 _OF_THE_CPU = ("nopython", "forceobj", "parallel")
 
 

@@ -53,7 +53,7 @@ __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_arra
 class Device:
     """Parts of a device target that Numba's lowering leaves to it."""
 
-    #: In Numba's registry of targets.
+    #: Name in Numba's registry of targets.
     name: str
     #: Makes modules.
     codegen: DeviceCodegen
@@ -70,12 +70,12 @@ class Device:
 _OPERATORS = frozenset(
     value for name, value in vars(operator).items() if callable(value) and name[0] != "_"
 )
-#: Whether shifts are to the left.
+#: Shift operators; true for shifts to the left.
 _SHIFTS = {
     **dict.fromkeys((operator.lshift, operator.ilshift, np.left_shift), True),
     **dict.fromkeys((operator.rshift, operator.irshift, np.right_shift), False),
 }
-#: What a division of integers gives.
+#: Operators that divide integers, with their result: quotient or remainder.
 _DIVISIONS = {
     **dict.fromkeys((operator.floordiv, operator.ifloordiv), "div"),
     **dict.fromkeys((operator.mod, operator.imod), "rem"),
@@ -265,7 +265,7 @@ class DeviceDescriptor(TargetDescriptor):
         place = type(device.name, (GPU,), {"__doc__": "Stands in Numba's hierarchy of targets."})
         target_registry[device.name] = place
         jit_registry[place] = self._jit
-        # Of what is registered as the class of dispatchers, Numba reads this attribute alone.
+        # Numba reads only this attribute of the registered class of dispatchers.
         dispatcher_registry[place] = type("Dispatcher", (), {"targetdescr": self})
         with target_override(device.name):
             self.target_context.refresh()
@@ -278,12 +278,12 @@ class DeviceDescriptor(TargetDescriptor):
 
     @cached_property
     def typing_context(self) -> DeviceTypingContext:
-        """One for the process, as Numba's caches expect."""
+        """Typing context of the process; Numba's caches expect a single one."""
         return DeviceTypingContext(self)
 
     @cached_property
     def target_context(self) -> DeviceContext:
-        """One for the process."""
+        """Target context of the process."""
         return DeviceContext(self.typing_context, self.device)
 
 

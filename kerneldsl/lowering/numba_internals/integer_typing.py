@@ -30,7 +30,7 @@ _WIDE, _SIGNED = types.uint64, types.int64
 _COMPARISONS = {each: SYMBOLS[each] for each in COMPARISONS.values()}
 #: Python's functions that Numba computes in floats for some integers.
 _OF_NUMBERS = (divmod, pow, operator.pow, operator.ipow)
-#: Their result has the type of the first operand.
+#: Operators with a result of the type of the first operand.
 _SHIFTS = frozenset(also_in_place((operator.lshift, operator.rshift)))
 #: Operators in which a bool is a number.
 _OPERATORS = frozenset((*also_in_place(IN_PLACE), divmod, pow)) - _SHIFTS
@@ -143,7 +143,7 @@ def _has_float(kinds: tuple[Any, ...]) -> bool:
 class _OfIntegers(AbstractTemplate):
     """A function that is typed here for some integers, and by Numba for all else."""
 
-    #: What Numba knows the function as.
+    #: The function under which Numba registers its own typing.
     function: Any
     _theirs: Any = None
 

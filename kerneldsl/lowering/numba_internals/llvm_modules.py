@@ -32,8 +32,8 @@ __all__ = [
     "without_errors",
 ]
 
-#: How the names of variables begin that hold the address of a function's environment: what Numba's
-#: functions know of the Python objects around them.
+#: Prefix of variables with the address of a function's environment: the Python objects around a
+#: function of Numba.
 ENVIRONMENT = "_ZN08NumbaEnv"
 
 _MARKED = re.compile(r"\b(add|sub|mul|shl) nsw (i(?:8|16|32|64)) ")

@@ -65,7 +65,7 @@ def overloads_of(function: Any) -> list[Any]:
     return sorted(found, key=lambda each: _TARGETS.index(_target(each)))
 
 
-#: How many attributes Numba had when they were last looked at, and those of programs among them.
+#: Number of Numba's attributes at the last look, and those of programs among them.
 _seen: list[int] = [0]
 _members: list[Any] = []
 
@@ -127,6 +127,6 @@ def _found(
         return None
     signature, implementation = found if isinstance(found, tuple) else (None, found)
     if getattr(template, "_strict", True):
-        # It looks at no template.
+        # Numba's method does not use the template that it is called for.
         _OverloadFunctionTemplate._validate_sigs(template, function, implementation)
     return implementation, signature

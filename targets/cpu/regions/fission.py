@@ -93,13 +93,12 @@ class Fission:
         shares_loads: bool,
     ) -> None:
         self.typing = typing
-        #: Whether a block has values of its own; otherwise only its threads and its memory have
-        #: them.
+        #: Whether the block has values; otherwise only its threads and its memory have them.
         self.has_values = not waits
         #: The group of threads that run together.
         self.uniform = group
         found = uniformity_of(function, kinds, (group,), trusts_loads=shares_loads)
-        #: Loads that give all threads the same.
+        #: Loads with the same result in all threads.
         self.uniform_loads = found.uniform_loads
         self.scopes: dict[Value, Scope] = found.scopes(function)
         if extents[0] % WARP_SIZE and extents[0] != math.prod(extents):
@@ -347,8 +346,7 @@ def _prepares(operation: Operation, group: list[Operation]) -> bool:
 
 #: Operations that are computed again in each loop, not stored.
 _CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
-#: Values of a block that are recomputed, too; a block that waits for other blocks does not keep
-#: them.
+#: Prefixes of the names of block values that are recomputed: a block that waits has no values.
 _OF_BLOCK = ("blockIdx.", "gridDim.", "extent.")
 
 

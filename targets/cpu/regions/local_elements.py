@@ -184,7 +184,7 @@ class _Elements:
         self.array, self.wraparound = array.result, wraparound
         self.kind = array.result.type.dtype
         self.count = math.prod(array.attributes["shape"])
-        #: Elements that an operation hands on to the operation of each label.
+        #: Numbers of the elements that the operation of each label hands on.
         self.labels: dict[Label, list[int]] = {}
         self.values: dict[Value, Value] = {}
 

@@ -98,7 +98,7 @@ def _wait_for_launch(f: NativeFunction, semaphore: Any, until: Any, launch: Any)
     f.store(f.b.add(f.load(until), f.b.udiv(end, I64(10**9))), until)
     f.store(f.b.urem(end, I64(10**9)), until, 8)
     f.named("sem_timedwait", I32, semaphore, until)
-    # A launch made for a measurement of an empty launch has no table.
+    # The launch is null while the cost of an empty launch is measured.
     with f.b.if_then(f.b.not_(f.is_null(launch))):
         watch = f.load(launch, 8 * LaunchWord.WATCH)
         with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):

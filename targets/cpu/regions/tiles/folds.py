@@ -85,7 +85,7 @@ class _Segments:
         self._combiner = combiner
         self._combined = combiner.combined
         kind = target.kind
-        #: Partial results of each thread, by place; the last place has its result in `_sums`.
+        #: Partial results of each thread, by place; those of the last place are in `_sums`.
         self._own = [code.buffer(kind, WARP_SIZE) for _ in range(group - 1)]
         self._sums = code.buffer(kind, WARP_SIZE + 1)
         self._carry = code.variable(combiner.identity())
