@@ -43,9 +43,9 @@ class IndexForm(NamedTuple):
     #: Growth per round of a loop, per index along z, y and x, and per axis of ``grid``; ``None`` if
     #: it is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
-    #: What is added to that; ``None`` if it is not known.
+    #: Constant term; ``None`` if it is not known.
     constant: int | None = None
-    #: Whether memory was read for it.
+    #: Whether the value depends on a load.
     is_loaded: bool = False
 
     @staticmethod
@@ -93,12 +93,12 @@ class IndexForm(NamedTuple):
 
     @property
     def loop_factor(self) -> int | None:
-        """By how much it grows with each round of a loop."""
+        """Growth per iteration of a loop."""
         return self.factors[_LOOP]
 
     @property
     def along_x(self) -> int | None:
-        """By how much it grows with the index along x, with the first axis of ``grid`` there."""
+        """Growth per index along x, with the first axis of ``grid`` there."""
         return self.oriented(x_is_last=False).factors[_X]
 
     @property
@@ -130,9 +130,9 @@ class IndexForm(NamedTuple):
         return IndexForm(factors, constant, self.is_loaded)
 
 
-#: The same for all threads, and not known.
+#: An unknown value that is equal in all threads.
 UNIFORM = IndexForm()
-#: What memory holds.
+#: A value loaded from memory.
 LOADED = IndexForm(is_loaded=True)
 
 

@@ -12,35 +12,36 @@ __all__ = ["KernelTraits"]
 class KernelTraits:
     """Properties of a kernel, its callees included."""
 
-    #: It uses a block-level operation (shared memory, a barrier, a warp operation): a *block
-    #: kernel*; else an *element kernel*.
+    #: The kernel uses a block-level operation (shared memory, a barrier, a warp operation). It is
+    #: then a *block kernel*, and otherwise an *element kernel*.
     uses_block: bool
-    #: An element kernel that reads its place by ``grid`` and ``gridsize`` alone, so that its
-    #: indices may be mapped to threads in any way.
+    #: The kernel is an element kernel that reads its place by ``grid`` and ``gridsize`` alone. Its
+    #: indices may then be mapped to threads in any way.
     uses_grid_only: bool
     #: Ranks with which ``grid`` is called.
     grid_ndims: frozenset[int]
-    #: It has a block or warp barrier.
+    #: The kernel has a block or warp barrier.
     has_barrier: bool
-    #: It declares ``shared.array(0, dtype)``.
+    #: The kernel declares ``shared.array(0, dtype)``.
     uses_dynamic_shared: bool
-    #: Bytes of its static shared arrays, each aligned to 16.
+    #: Bytes of the static shared arrays, each aligned to 16 bytes.
     static_shared_bytes: int
     #: Positions of array parameters (or of tuples with arrays in them) that may be written.
     written: frozenset[int]
     #: Augmented assignments of what was taken for elements of arrays.
     augmented: tuple[Augmented, ...]
-    #: It works on tiles. The threads of a block of known size share their elements.
+    #: The kernel works on tiles. The threads of a block of known size share their elements.
     uses_tiles: bool = False
-    #: It multiplies tiles.
+    #: The kernel multiplies tiles.
     uses_products: bool = False
-    #: It loops over tiles that blocks of any grid take in turn.
+    #: The kernel loops over tiles that blocks of any grid take in turn.
     loops_over_tiles: bool = False
-    #: It views arrays as vectors, and accesses several elements at once.
+    #: The kernel views arrays as vectors, and accesses several elements at once.
     views_vectors: bool = False
-    #: It has a shared array of the dtype of some value, so that its bytes are not known yet.
+    #: The kernel has a shared array of the dtype of some value, so its bytes are not known yet.
     infers_shared: bool = False
-    #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.
+    #: The kernel has a barrier of the whole grid, so all blocks of a launch run at the same time.
     syncs_grid: bool = False
-    #: It is linked with CUDA C++ or PTX alone, which may have instructions of one architecture.
+    #: The kernel is linked with CUDA C++ or PTX alone, which may have instructions of one
+    #: architecture.
     joins_code: bool = False

@@ -38,26 +38,26 @@ class Access:
     parameter: int
     #: Whether it writes; an atomic operation counts as a store.
     is_store: bool
-    #: How neighbouring threads' accesses lie to each other, in a C-contiguous array.
+    #: Pattern of neighbouring threads' accesses in a C-contiguous array.
     pattern: Pattern
-    #: Times that it is done for one index.
+    #: Accesses for one index.
     count: float = 1.0
-    #: Elements from one index to the next where the pattern is ``"strided"`` and that is known.
+    #: Distance in elements from one index to the next for a ``"strided"`` pattern, if it is known.
     step: int | None = None
-    #: How far it is from a thread's own element along x, y and z.
+    #: Distance from a thread's own element along x, y and z.
     offsets: tuple[int, int, int] = (0, 0, 0)
-    #: Whether it reads and writes indivisibly.
+    #: Whether the access is atomic.
     is_atomic: bool = False
-    #: Whether its index was itself loaded, so that one waits for the other.
+    #: Whether the index was itself loaded, so that one load waits for the other.
     depends_on_load: bool = False
     #: Whether neighbours along the last axis but one of ``grid`` touch neighbouring elements, as
     #: one side of a transposition does.
     is_crossed: bool = False
-    #: Whether each round of a loop accesses other elements; if rounds move by one element,
-    #: neighbours access them too.
+    #: Whether each iteration of a loop accesses another element. If iterations move by one element,
+    #: neighbours access the same elements, too.
     is_stepped: bool = False
-    #: Whether it is done under a condition that several items of a thread cannot test at once, so
-    #: that their accesses cannot become one.
+    #: Whether the access is under a condition that several items of a thread cannot test at once,
+    #: so that their accesses cannot be combined.
     is_guarded: bool = False
 
 
@@ -67,39 +67,39 @@ class BodyWork:
 
     #: Reads and writes of array parameters, each distinct place once.
     accesses: tuple[Access, ...] = ()
-    #: What is computed of values (not of indices), by the names of
+    #: Operations on values (not on indices), by the names of
     #: :mod:`~kerneldsl.ir.operation_classes`, and ``"compare"``, ``"select"`` and ``"intrinsic"``.
     operations: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    #: Rounds of loops; each takes some further instructions.
+    #: Iterations of loops; each takes some further instructions.
     rounds: float = 0.0
-    #: Of the operations, those in loops.
+    #: Operations in loops.
     loop_operations: float = 0.0
     #: Barriers of the block, and atomic operations on its shared memory.
     barriers: float = 0.0
     shared_atomics: float = 0.0
-    #: Whether the length of some loop is not known, so that the counts are guesses.
+    #: Whether some trip count is unknown, so that the counts are guesses.
     has_unknown_loop: bool = False
 
 
 class Place(NamedTuple):
     """One place of the body that reads or writes an array parameter."""
 
-    #: The same for places that access the same element: a register serves the second one.
+    #: Number of the accessed element: a register serves further places with the same number.
     number: int
     #: Position of the array among the kernel's parameters.
     parameter: int
-    #: Of each axis.
+    #: Index form of each axis.
     indices: tuple[IndexForm, ...]
     is_store: bool
     is_atomic: bool = False
-    #: As :attr:`Access.is_guarded`.
+    #: Whether the access is guarded, as in :attr:`Access.is_guarded`.
     is_guarded: bool = False
 
 
 class LoopWork(NamedTuple):
     """A loop."""
 
-    #: Its rounds, an average over threads; ``None`` if they are not known.
+    #: Trip count, an average over threads; ``None`` if it is unknown.
     trips: float | None
     body: RegionWork
 

@@ -21,14 +21,15 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 
 __all__ = ["TEMPORARY", "Directory", "check_plain", "open_plain", "read_all", "write_whole"]
 
-#: Whether a file can be named by a folder's descriptor and a name within it.
+#: Whether a file can be opened by a folder's descriptor and a name within it.
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 # None of these exists on Windows. Without O_NONBLOCK, opening a pipe would wait for its writer.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: To pass through a folder takes no right to list it, where the system distinguishes the two.
+#: Flag for opening a folder on a path, which needs no right to list it where the system makes a
+#: difference.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY)
 #: Errors of fsync on a folder, on file systems that know no such thing.
 _NO_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EPERM}
@@ -188,7 +189,7 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
         folder.write(path.name, data, mode)
 
 
-#: What the names of files that are being written begin with.
+#: Prefix of the names of files that are being written.
 TEMPORARY = ".writing-"
 _PLAIN_FILE = _NO_FOLLOW | _NO_WAIT
 

@@ -78,7 +78,7 @@ class Counters:
             )
 
 
-#: What this process found and wrote, in whatever folders.
+#: Counts of this process over all folders.
 counters = Counters()
 
 
@@ -91,14 +91,14 @@ class Found(NamedTuple):
 
 
 class DiskCache:
-    """One or two folders under one set of settings."""
+    """One or two folders with common settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         #: The folder that is written to, unless that was refused, and the one that is only read.
         self.user: Store | None = None
         self.site: Store | None = None
-        #: What the entries in `user` may take together.
+        #: Most bytes of all entries in `user`.
         self.max_bytes = 0
         self._has_warned = False
         if not settings.is_on:
@@ -146,7 +146,7 @@ class DiskCache:
             try:
                 entry, nbytes = store.read(key)
             except BadEntry as bad:
-                # Of two reasons the one that is news is counted.
+                # A reason other than the absence of the entry is counted.
                 if reason in (None, Reason.ABSENT):
                     reason = bad.reason
             else:
@@ -227,7 +227,7 @@ def user_folder(settings: Settings) -> Folder:
     return Folder(cache_folder(), False, settings.is_shared)
 
 
-#: By the values of the variables.
+#: Caches by the values of the environment variables.
 _known: OnceTable[tuple[str | None, ...], DiskCache] = OnceTable()
 
 

@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     key: bytes
     #: Name to contents.
     sections: Mapping[str, bytes]
-    #: Whether it carries a signature, of whatever secret.
+    #: Whether the entry has a signature, with any secret.
     is_signed: bool = False
 
 

@@ -88,9 +88,9 @@ class Folder(NamedTuple):
 
     #: The folder itself; entries are one level below.
     path: Path
-    #: Whether it is the second folder, which is only read.
+    #: Whether the folder is the second one, which is only read.
     is_site: bool = False
-    #: Whether other owners and writers are welcome; their entries are signed.
+    #: Whether other users may own and write entries; entries are then signed.
     is_shared: bool = False
 
     @property

@@ -143,10 +143,9 @@ def verify_store(store: Store) -> Verification:
 class Difference:
     """One part of two keys that is not the same."""
 
-    #: Its name.
+    #: Name of the part.
     component: str
-    #: What it is in the key that was requested and in the entry; ``None`` if it has no such
-    #: part.
+    #: Values in the requested key and in the entry's; ``None`` if the key has no such part.
     wanted: str | None
     found: str | None
 
@@ -155,9 +154,9 @@ class Difference:
 class Nearest(AsDict):
     """The entry that comes nearest to a key."""
 
-    #: Of the entry's key.
+    #: Digest of the entry's key.
     digest: str
-    #: Where the two differ; empty for the entry that was requested.
+    #: Differences from the requested key; empty for the entry that was requested.
     differences: tuple[Difference, ...]
 
 

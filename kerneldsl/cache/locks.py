@@ -35,11 +35,11 @@ __all__ = ["key_locked", "size_locked"]
 _FILE = "lock"
 #: Byte that is locked while the estimate of the size is changed; those of keys come after it.
 _SIZE_BYTE = 0
-#: As many digits of a digest as leave a byte's number below 2**63.
+#: Digits of a digest that keep the position of a byte below 2**63.
 _DIGITS = 15
-#: What another process compiles is waited for so long, in seconds; most take less than five.
+#: Longest wait for a compilation in another process, in seconds; most take less than five.
 COMPILATION_S = 30.0
-#: To change the estimate takes a millisecond.
+#: Longest wait for the lock of the estimate, in seconds; changing it takes a millisecond.
 _SIZE_S = 1.0
 _PAUSE_S = 0.01
 
@@ -56,7 +56,7 @@ class _LockFile:
 
 
 _lock = ForkSafeLock()
-#: By process, so that a forked child begins with none, and by folder.
+#: Lock files by process and folder; so a forked child begins with none.
 _files: dict[tuple[int, Path], _LockFile] = {}
 #: Folders in which a wait for another process went on for too long: no process waits there again.
 _given_up: set[Path] = set()

@@ -297,7 +297,7 @@ def import_entries(
                     refused[Reason.STRUCTURE.value] += 1
                 else:
                     imported += 1
-    # For invalid sizes and times tarfile does not always raise TarError.
+    # tarfile does not always raise TarError for invalid sizes and times.
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CacheError(
             f"{path} is not an archive of cache entries: {error}",

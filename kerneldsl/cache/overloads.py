@@ -187,7 +187,7 @@ def _authors(maker: Any) -> list[str]:
 
 @cache
 def _authors_of_class(each: type) -> list[str]:
-    # They make classes, too, that hold the function.
+    # Numba's decorators make classes, too, that hold the function.
     held = (each.__dict__.get("_overload_func"), each.__dict__.get("generic"))  # of _HOLDERS
     functions = [getattr(value, "__func__", value) for value in held if value is not None]
     return [_package(each), *(author for f in functions for author in _authors(f))]

@@ -10,7 +10,7 @@ __all__ = ["BadEntry", "Reason", "UncacheableError"]
 class Reason(StrEnum):
     """The reasons for a miss; :func:`kerneldsl.cache.stats` counts by them."""
 
-    #: There is no such entry: the ordinary miss.
+    #: No such entry exists: the ordinary miss.
     ABSENT = "absent"
     #: The file ends too early or goes on for too long.
     LENGTH = "length"
@@ -24,7 +24,7 @@ class Reason(StrEnum):
     STRUCTURE = "structure"
     #: The entry is of another key: the file was renamed, or two keys have one digest.
     KEY = "key"
-    #: There is a secret, and the entry is not signed with it.
+    #: A secret is set, and the entry is not signed with it.
     SIGNATURE = "signature"
     #: A symbolic link, a folder, a pipe: no plain file.
     KIND = "kind"

@@ -27,8 +27,8 @@ from kerneldsl.errors import CacheError
 
 __all__ = ["Computed", "looking_anew", "looking_once", "remembered"]
 
-#: What changed this long before it was read, in nanoseconds, is not remembered. File systems have
-#: times of up to two seconds' resolution.
+#: Least age of a change before the read, in nanoseconds, for a value to be remembered. File systems
+#: have times with a resolution of up to two seconds.
 _SETTLED_NS = 3_000_000_000
 _VALUE, _PATHS, _STATUS, _MADE = "value", "paths", "status", "made"
 

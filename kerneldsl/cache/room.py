@@ -37,9 +37,9 @@ _BELIEVED_S = 86400.0
 _ABANDONED_AFTER_S = 3600.0
 #: A time stamp this far in the future, in seconds, comes from a wrong clock.
 _FUTURE_S = 3600.0
-#: After the cache was full, this share of the bound remains, so that there is room for next writes.
+#: Share of the bound that remains after the cache was full, so that there is room for next writes.
 _REST = 0.9
-#: What is fuller than this when a write has it listed is full: each write would have it listed.
+#: Share of the bound above which a folder counts as full: otherwise each write would list it.
 _NEARLY = 0.95
 
 
@@ -50,7 +50,7 @@ class _Estimate(NamedTuple):
     nbytes: int
     #: Bytes that were ever written: those of files that somebody who lists may not have seen.
     written: int
-    #: When the folder was listed, in nanoseconds since the epoch.
+    #: Time of the listing of the folder, in nanoseconds since the epoch.
     listed_ns: int
 
 
@@ -76,7 +76,7 @@ def write_within(
     before = _change(store.folder, lambda known: known._replace(nbytes=known.nbytes + len(data)))
 
     def note_written(known: _Estimate) -> _Estimate:
-        # Another process may have listed the folder since, before the file existed.
+        # Another process may have listed the folder since then, before the file existed.
         is_same = before is not None and known.listed_ns == before.listed_ns
         nbytes = known.nbytes + (0 if is_same else len(data))
         return known._replace(nbytes=nbytes, written=known.written + len(data))
@@ -171,7 +171,7 @@ def evict(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
     if total <= max_bytes:
         return Evicted(0, 0, total)
     total -= sum(file.nbytes for file in store.remove(aside)[0])
-    # What claims to be of the future goes first; in use, it gets a stamp of now.
+    # Entries with times in the future are removed first; an entry in use gets the present time.
     entries.sort(key=lambda e: (e.used_s <= now + _FUTURE_S, e.used_s))
     chosen = []
     for entry in entries:

@@ -26,8 +26,8 @@ DEFAULT_SIZE_BYTES = 2**30
 _UNLIMITED_BYTES = 2.0**63
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
-#: As short a key as HMAC-SHA256 should have is the length of its digest (RFC 2104, section 3);
-#: half of that is still beyond guessing.
+#: Fewest bytes of a secret. A key of HMAC-SHA256 should have the length of its digest (RFC 2104,
+#: section 3); half of that cannot be guessed either.
 MIN_SECRET_BYTES = 16
 _MAX_SECRET_BYTES = 4096
 #: The variables that settings are read from.
@@ -44,7 +44,7 @@ NAMES = (
 class Settings(NamedTuple):
     """The variables as they are, unread."""
 
-    #: Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
+    #: Whether the cache is used; ``KERNELDSL_CACHE=off`` turns it off.
     is_on: bool
     #: ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty if they are not set.
     folder: str

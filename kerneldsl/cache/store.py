@@ -52,9 +52,9 @@ class Listed(NamedTuple):
 
     #: The file.
     path: Path
-    #: Its size.
+    #: Size of the file in bytes.
     nbytes: int
-    #: When it was last used or written, by the clock of then, in seconds since the epoch.
+    #: Time of the last use or write, by the clock of that time, in seconds since the epoch.
     used_s: float
 
     @property

@@ -38,8 +38,9 @@ __all__ = [
 
 #: Packages of this distribution that have part in what is compiled.
 _OWN = ("kerneldsl", "targets")
-#: What of it that is, if it runs from its sources: the targets, and all that they import to
-#: compile. What else is above the targets decides what is compiled, and all of that is in the key.
+#: Parts of these packages that matter if they run from sources: the targets, and all that they
+#: import to compile. Modules above the targets decide what is compiled, and all of that is in the
+#: key.
 _PARTS = (
     *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "errors", "frontend")),
     *(f"kerneldsl/{part}" for part in ("ir", "language", "lowering", "planner")),
@@ -101,7 +102,7 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
     heads = tuple(f"{package}/".encode() for package in packages)
     versions: list[str] = []
     digest = hashlib.sha256()
-    # There should be one. If an older installation has left its list, both count.
+    # There should be one list. If an older installation has left its own, both count.
     for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
         if not (name.startswith(f"{distribution}-") and name.endswith(".dist-info")):
             continue
@@ -166,7 +167,7 @@ class _Seen(NamedTuple):
     status: bytes
 
 
-#: By the folder of the packages.
+#: Sources, by the folder of the packages.
 _seen: dict[Path, _Seen] = {}
 #: Specs of the modules that were loaded when sources were last looked at.
 _looked_with: list[Any] = []

@@ -33,13 +33,13 @@ _ALIGNMENT = 256
 class Given:
     """Values and arrays that a kernel is given."""
 
-    #: One for each parameter.
+    #: Values of the parameters, one each.
     values: tuple[Value, ...] = ()
-    #: The arrays among them, those in tuples included.
+    #: Arrays among these values, those in tuples included.
     arrays: list[Memory] = field(default_factory=list)
-    #: Name to what was assumed of it: the shape of an array, the value of an integer.
+    #: Assumed values by name: the shape of an array, the value of an integer.
     assumed: dict[str, Any] = field(default_factory=dict)
-    #: Of the launch, or none.
+    #: Extent of the launch; empty for a launch with grid and block.
     extent: tuple[int, ...] = ()
 
     def assume(self, name: str, ndim: int) -> tuple[int, ...]:

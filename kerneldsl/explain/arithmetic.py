@@ -117,7 +117,7 @@ class _Roots:
             for region in each.regions
             for value in region.arguments
         }
-        #: What branches and loops hand on.
+        #: Variables that branches and loops hand on, by the values that carry them.
         self._variables = {
             value: each
             for operation in function.body.walk()

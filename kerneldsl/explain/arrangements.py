@@ -1,4 +1,4 @@
-"""Other places for the elements of a shared array, to see whether they take its conflicts away.
+"""Other layouts of a shared array, to find one without its bank conflicts.
 
 Longer rows move each row to other banks. A swizzle keeps the size of the array. It exchanges the
 elements of a row by an exclusive or with bits of the row's number.

@@ -30,9 +30,9 @@ class Count(NamedTuple):
 
     #: The executions.
     formula: Expression
-    #: What is around the node: nodes that have the same are executed equally often.
+    #: Context of the node: nodes with equal contexts are executed equally often.
     around: Any
-    #: Whether something else decides as well, so that the executions are a part of the formula.
+    #: Whether other conditions matter as well, so that the executions are part of the formula.
     is_open: bool
 
 

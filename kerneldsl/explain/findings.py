@@ -169,7 +169,7 @@ def whole_array_work(
         yield Finding(
             *("whole array", each.where, each.elements * each.threads, each.what, each.why),
             each.remedy,
-            # Of what each of them moves one thread's part is needed.
+            # Only one thread's part of the moved elements is needed.
             weight=8 * each.elements * (each.threads - 1),
         )
 

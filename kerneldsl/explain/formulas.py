@@ -22,7 +22,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Formulas", "launch_formulas"]
 
-#: By how much a formula may differ from what is counted, and from an estimate of it.
+#: Permitted relative differences of a formula from the counts, and from an estimate of them.
 _EXACT, _NEAR = 1e-9, 0.01
 
 

@@ -69,17 +69,17 @@ class LaneMemory(ABC):
         #: Whether negative indices count from the end.
         self.wraps = wraps
         self.active = ActiveLanes(threads.exists, threads)
-        #: How often what is done now is done.
+        #: Executions that the current operation represents.
         self.weight = 1.0
         #: Conditions around that depend on data.
         self.uncertain = 0
         self.random = np.random.default_rng(1)
-        #: Whether it is looked at what other arrangements of shared arrays would change.
+        #: Whether the effect of other layouts of shared arrays is examined.
         self.rearranges = False
-        #: Whether the last element that was found has an index that may be negative.
+        #: Whether the index of the last element that was found may be negative.
         self.wrapped = False
         self.values: dict[Result, Value] = {}
-        #: Indices that ``grid`` gives, if it is not the launch's own.
+        #: Indices that ``grid`` returns, if they are not the launch's own.
         self.indices: tuple[NDArray[np.int64], ...] | None = None
         #: Bytes of dynamic shared memory.
         self.shared_bytes = 0

@@ -45,9 +45,9 @@ class Launched:
     #: Extents of a block in threads, and of the grid in blocks.
     block_dim: Dim3
     grid_dim: Dim3
-    #: Of a launch over an extent.
+    #: Extent of the launch; ``None`` for grid and block.
     extent: tuple[int, ...] | None
-    #: The block or the grid, if it was not given.
+    #: The assumed block or grid, if it was not given.
     assumed: dict[str, Any]
 
     def interpret(

@@ -274,7 +274,7 @@ EVALUATED: dict[str, _Evaluated] = {
 # -- operations of the language -------------------------------------------------------------------
 
 
-#: What threads do together, by memory and their own exchanges.
+#: Prefixes of collective operations, which use memory or exchanges.
 _GROUPS = ("block.", "warp.", "chain.")
 
 

@@ -48,7 +48,7 @@ def reuse(
             each
             for each in accesses
             if each.array == array.name and each.operation == "load" and each.space == "global"
-            # Of tiles and of bytes sectors come again from one request to the next.
+            # Successive requests of tiles and of bytes share sectors anyway.
             if not each.is_tile and not each.is_bytewise
         ]
         if array.block_reads < _AGAIN or not reads:

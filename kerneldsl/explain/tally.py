@@ -47,7 +47,7 @@ class AccessTally:
 
     #: The array.
     memory: Memory
-    #: What it was read from.
+    #: Source place of the access.
     site: Site
     #: The kind of access; an atomic operation is also a store.
     is_store: bool
@@ -64,34 +64,34 @@ class AccessTally:
     #: requested bytes in them.
     sectors: float = 0.0
     needed_bytes: float = 0.0
-    #: For shared memory: the wavefronts of the requests, and their number without conflicts.
+    #: Wavefronts of the requests to shared memory, and their number without conflicts.
     wavefronts: float = 0.0
     least_wavefronts: float = 0.0
     addresses: float = 0.0
     #: Elements between neighbouring lanes, if equal for all lanes.
     stride: int | None = None
     has_stride: bool = True
-    #: Whether the index is read from an array: counts are then those of evenly spread indices.
+    #: Whether the index is read from an array. The counts are then those of evenly spread indices.
     depends_on_data: bool = False
-    #: Whether a condition depends on array contents: counts are then for all threads that may do
-    #: it.
+    #: Whether a condition depends on array contents. The counts then include all threads that may
+    #: access the array.
     is_uncertain: bool = False
-    #: For shared memory with conflicts: from a layout of the array to its wavefronts.
+    #: Wavefronts by layout of the array, for shared memory with conflicts.
     moved: defaultdict[Arrangement, float] = field(default_factory=lambda: defaultdict(float))
     low: int | None = None
     high: int = 0
     sets: list[NDArray[np.int64]] = field(default_factory=list)
     weight: float = 1.0
-    #: For a tile, the elements that each thread has on average.
+    #: Elements of a tile that each thread has on average.
     tile_share: Fraction | None = None
-    #: For global memory: the least and the greatest index along each axis in the first interpreted
-    #: block. ``None`` if unknown, empty if no lane is active.
+    #: Least and greatest index into global memory along each axis in the first interpreted block.
+    #: ``None`` if unknown, empty if no lane is active.
     box: tuple[tuple[int, int], ...] | None = ()
-    #: Whether an index was negative, and so counted from the end.
+    #: Whether some index was negative, and so counted from the end.
     wraps: bool = False
-    #: For a record or a field: its part of the record.
+    #: Part of the record that is accessed, for a record or a field.
     part: Part | None = None
-    #: Operations that do it, one for each call of a function.
+    #: Operations of this access, one for each call of a function.
     operations: dict[Operation, None] = field(default_factory=dict)
 
     @property
@@ -240,9 +240,9 @@ class DivisionTally:
 
     site: Site
     dtype: str
-    #: Whether the operands are unsigned and of 32 bits or fewer, so that it is done in 32.
+    #: Whether the operands are unsigned and of at most 32 bits, so that the division has 32 bits.
     is_narrow: bool
-    #: Whether all operands were seen to be from 0 to 2**32 - 1.
+    #: Whether all observed operands were from 0 to 2**32 - 1.
     fits: bool = True
     count: float = 0.0
 
@@ -256,7 +256,7 @@ class FloatTally:
     name: str
     #: Operations of a thread each time.
     times: Fraction = Fraction(1)
-    #: One for each call of a function.
+    #: Operations, one for each call of a function.
     operations: dict[Operation, None] = field(default_factory=dict)
     count: float = 0.0
 
@@ -265,15 +265,15 @@ class FloatTally:
 class Tallies:
     """All that is counted of a launch."""
 
-    #: By node, whether it is a store, and array: a function may be called with several.
+    #: Accesses by node, by whether they store, and by array: a function may be called with several.
     accesses: dict[tuple[Any, ...], AccessTally] = field(default_factory=dict)
-    #: By node.
+    #: Branches by node.
     branches: dict[Any, BranchTally] = field(default_factory=dict)
-    #: By node, dtype and name.
+    #: Floating-point operations by node, dtype and name.
     floats: dict[tuple[Any, ...], FloatTally] = field(default_factory=dict)
-    #: Divisions and remainders of integers by what is no constant, by node.
+    #: Integer divisions and remainders by non-constant divisors, by node.
     divisions: dict[Any, DivisionTally] = field(default_factory=dict)
-    #: Lanes at work in statements, and the lanes of the warps that execute them.
+    #: Active lanes in statements, and the lanes of the warps that execute them.
     lanes: float = 0.0
     slots: float = 0.0
     #: Arrays that the kernel makes.

@@ -21,8 +21,8 @@ __all__ = ["MAX_LANES", "Threads"]
 MAX_LANES = 1 << 15
 #: Blocks of an edge of the grid that stand for all of them, at most.
 _EDGE_BLOCKS = 4
-#: After so many blocks along x, their bytes begin at the same place in a sector again, for any
-#: distance of two blocks in whole bytes.
+#: Number of blocks along x after which their bytes begin at the same place in a sector again, for
+#: any distance of two blocks in whole bytes.
 _PERIOD = SECTOR_BYTES
 _SEED = 20_161
 
@@ -34,9 +34,9 @@ class Threads:
     #: Extents of a block in threads, and of the grid in blocks.
     block_dim: Dim3
     grid_dim: Dim3
-    #: Which blocks are looked at.
+    #: Coordinates of the interpreted blocks.
     block_places: NDArray[np.int64]
-    #: Blocks of the grid that each stands for.
+    #: Blocks of the grid that each of them represents.
     block_weights: NDArray[np.float64]
 
     @classmethod
@@ -114,18 +114,18 @@ class Threads:
 
     @cached_property
     def neighbours(self) -> NDArray[np.bool_]:
-        """Of each warp's lanes but the first, which follow the one before along x."""
+        """Whether each lane but the first of its warp follows the preceding one along x."""
         along: NDArray[np.int64] = self.thread_index[0].reshape(-1, WARP_LANES)
         return np.equal(np.diff(along, axis=1), 1)
 
     @cached_property
     def warp_weights(self) -> NDArray[np.float64]:
-        """Warps of the grid that each warp stands for."""
+        """Warps of the grid that each warp represents."""
         return np.repeat(self.block_weights, self.lanes_per_block // WARP_LANES)
 
     @cached_property
     def block_numbers(self) -> NDArray[np.int64]:
-        """Of each lane, the number of its block among those that are looked at."""
+        """Number of each lane's block among the interpreted ones."""
         return np.repeat(np.arange(len(self.block_places)), self.lanes_per_block)
 
     def global_index(self, axis: int) -> NDArray[Any]:
@@ -151,7 +151,7 @@ def _draw(stratum: tuple[range, ...], count: int, random: np.random.Generator) -
     """Draw different places of a box."""
     shape = tuple(map(len, stratum))
     total = math.prod(shape)
-    # One from each of as many equal parts, so that they are spread and in no step with anything.
+    # One place from each of `count` equal parts: the places are spread, and follow no pattern.
     edges = np.linspace(0, total, count + 1).astype(np.int64)
     chosen = random.integers(edges[:-1], np.maximum(edges[1:], edges[:-1] + 1))
     parts = np.unravel_index(chosen, shape)

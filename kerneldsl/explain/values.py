@@ -65,13 +65,13 @@ class Space(enum.Enum):
 class Memory:
     """An array that a kernel touches."""
 
-    #: As the kernel calls it; of an array that it makes, the variable that holds it.
+    #: Name of the array in the kernel; for an array that the kernel makes, that of its variable.
     name: str
-    #: The memory that it is in.
+    #: The memory space.
     space: Space
-    #: Of its elements, a name of `ELEMENT_TYPES`.
+    #: Dtype of the elements, a name of `ELEMENT_TYPES`.
     dtype: str
-    #: Its extents.
+    #: Extents of the array.
     shape: tuple[int, ...]
     #: Bytes from an element to the next along each axis.
     strides: tuple[int, ...]
@@ -79,7 +79,7 @@ class Memory:
     itemsize: int
     #: Address of its first element; those of different arrays are far apart.
     base: int = 0
-    #: Its elements, if they are known and the kernel does not write them.
+    #: Contents, if they are known and the kernel does not write them.
     contents: NDArray[Any] | None = None
 
     @property
@@ -95,7 +95,7 @@ class Part(NamedTuple):
     record_bytes: int
     #: Bytes from the record's first to the field's.
     offset: int
-    #: Whether it is accessed at once: not where the dtype is packed, nor a whole record.
+    #: Whether one access reads it. False for packed dtypes and whole records.
     is_aligned: bool
 
 

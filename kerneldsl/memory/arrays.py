@@ -27,7 +27,7 @@ from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 
 __all__ = ["DeviceArray", "make_array", "new_array"]
 
-#: What the rest of kerneldsl uses of an array; interpreters complete other names alone.
+#: Names that kerneldsl itself uses; interpreters do not complete these.
 _INTERNAL = frozenset(
     {
         "as_numpy",

@@ -94,7 +94,7 @@ class DeviceMemory:
         self.default: MemoryPool
         self.shareable: MemoryPool | None = None
         self.kept_back: list[Callable[[], None]] = []
-        #: Whether the thread that holds the lock is inside of a backend.
+        #: Whether the thread that holds the lock is inside a backend.
         self._is_busy = False
 
     def acquire(self, pool: MemoryPool, nbytes: int, stream: Any) -> Location:
@@ -252,7 +252,7 @@ class BufferMethods(Buffer):
         self._uses: dict[Any, Any] | None = None
         #: Whether the memory was passed to other libraries, which use it in unknown streams.
         self.is_shared = False
-        #: Whether a graph works with it.
+        #: Whether a graph uses the memory.
         self.is_recorded = False
         #: The arrays over this memory by their identity, once there is more than one.
         self.family: weakref.WeakValueDictionary[int, DeviceArray] | None = None
@@ -261,7 +261,7 @@ class BufferMethods(Buffer):
 
     @property
     def device(self) -> Device:  # type: ignore[override]  # read alone
-        """On which device."""
+        """Device of the memory."""
         return self._pool.device
 
     def note_use(self, stream: Any) -> None:
@@ -282,7 +282,7 @@ class BufferMethods(Buffer):
             uses[stream.own_handle] = stream
         else:
             handle = stream.handle if isinstance(stream, DeviceStream) else stream
-            # One number names the default streams of all threads.
+            # The default streams of all threads share one number.
             key = threading.current_thread() if handle == _THREADS_DEFAULT else handle
             uses[key] = self._pool._backend.mark(handle, uses.get(key))
 
@@ -301,7 +301,7 @@ class BufferMethods(Buffer):
         pool._memory.release(pool, pointer, self.nbytes, self._home, used_on)
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        # At the end of the interpreter the driver frees everything with the process.
+        # When the interpreter ends, the driver frees everything with the process.
         if not _is_finalizing():
             self.close()
 

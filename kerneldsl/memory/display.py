@@ -20,7 +20,7 @@ __all__ = ["ShownValues", "format_array", "shown_values"]
 
 #: A view that spans no more is copied with what is between its elements.
 _MAX_SPAN_BYTES = 1 << 16
-#: Of more axes no values are shown: the edges alone would be thousands of copies.
+#: Most axes of an array with shown values: at more, the edges alone need thousands of copies.
 _MAX_AXES = 5
 
 
@@ -43,9 +43,9 @@ class ShownValues(NamedTuple):
 
     #: NumPy's text of them; ``None`` if they cannot be read.
     text: str | None
-    #: Whether those at the edges stand for all.
+    #: Whether only the values at the edges are shown.
     is_summary: bool
-    #: Why there is no text.
+    #: Reason why there is no text.
     problem: str = ""
 
 

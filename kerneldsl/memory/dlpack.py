@@ -90,8 +90,8 @@ _capsule_new = _capsule_function("PyCapsule_New", _object, _void, _text, _void)
 _capsule_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _object, _text)
 _capsule_pointer = _capsule_function("PyCapsule_GetPointer", _void, _object, _text)
 _capsule_rename = _capsule_function("PyCapsule_SetName", ctypes.c_int, _object, _text)
-# The same functions for a capsule that is being destroyed. It is passed as an address, because a
-# Python reference to it would bring it back to life.
+# Functions for a capsule that is being destroyed. It is passed as an address, because a Python
+# reference to it would bring it back to life.
 _dying_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _void, _text)
 _dying_pointer = _capsule_function("PyCapsule_GetPointer", _void, _void, _text)
 
@@ -117,8 +117,8 @@ def _on_capsule_end(
 
 _delete_callback = _Deleter(_on_delete)
 _capsule_end_callback = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_on_capsule_end)
-# Another library may call these while the interpreter ends and modules are torn down, so they
-# are never freed. For the same reason they hold what they use in their default arguments.
+# Other libraries may call these callbacks while the interpreter ends and modules are torn down, so
+# they are never freed. For the same reason they hold what they use in their default arguments.
 for _callback in (_delete_callback, _capsule_end_callback):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 
@@ -279,7 +279,7 @@ def protocol_error(obj: Any, name: str, error: Exception) -> ArgumentTypeError:
 def _current_number(device: Device) -> int:
     """Return the standard's number for the current stream of a device."""
     current = stream_of(device, None)
-    # What a producer puts into a stream that is recorded would be recorded.
+    # A stream that is being recorded would record the work of a producer, too.
     return _DEFAULT_STREAM if current is None or is_recorded(current) else current.handle
 
 

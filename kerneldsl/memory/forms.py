@@ -100,7 +100,7 @@ class FormMethods:
 
 
 class NativeForms(FormMethods):
-    """The same methods, once they are native; see :mod:`kerneldsl.launch.native.emit_forms`."""
+    """Native versions of the methods; see :mod:`kerneldsl.launch.native.emit_forms`."""
 
     __slots__ = ()
 

@@ -85,11 +85,11 @@ class ArrayGeometry:
         self.is_read_only = is_read_only
         self.is_closed = False
         self.layout: Layout = layout or layout_of(shape, strides, dtype.itemsize)
-        #: What a launch passes: location, extents, and strides unless contiguous.
+        #: Values that a launch passes: location, extents, and strides unless contiguous.
         self.packed = (location, *shape, *(strides if self.layout == "A" else ()))
         #: Code of the kind, filled in when it is first passed to a kernel.
         self.code = -1
-        #: The same for native code, filled in with the code: see :meth:`seal`.
+        #: These values for native code, filled in with the code: see :meth:`seal`.
         self._block: bytes | None = None
 
     @classmethod
@@ -172,7 +172,7 @@ class ArrayGeometry:
         if family is None:
             with _family_lock:
                 if owner.family is None:
-                    # By identity: arrays have no hash.
+                    # The key is the identity: arrays have no hash.
                     owner.family = weakref.WeakValueDictionary({id(self): self})
                 family = owner.family
         if family is not _NO_FAMILY:

@@ -173,9 +173,9 @@ class SharedMemory:
         self.device = device
         self.is_managed = kind == "managed"
         self.is_closed = False
-        #: Whether NumPy arrays over the memory may be about.
+        #: Whether NumPy arrays over the memory may exist.
         self.is_shared = False
-        #: Whether a graph works with it.
+        #: Whether a graph uses the memory.
         self.is_recorded = False
         self.family: Any = None
         try:

@@ -79,7 +79,7 @@ class PoolStatistics:
         return html_table(_HEADERS, [_row(self)], f"memory pool on {self.device}")
 
 
-#: What tables show of a pool.
+#: Headers of the columns of a pool.
 _HEADERS = ("pool", "in use", "reserved", "peak", "limit", "allocations", "frees", "hits")
 
 

@@ -282,7 +282,7 @@ class ArrayOperators(ArrayReductions):
         if self.shape:
             self._refuse("round()")
         element = self._element()
-        # Only Python's numbers can be rounded where NumPy's scalar cannot, as of bool and bfloat16.
+        # NumPy's bool and bfloat16 scalars cannot be rounded; their Python numbers can.
         return round(element if hasattr(element, "__round__") else element.item(), ndigits)
 
     def __trunc__(self) -> int:

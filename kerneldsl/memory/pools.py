@@ -130,7 +130,7 @@ class MemoryPool(ProcessOwned):
     def _set_up(self, memory: DeviceMemory, name: str | None, backend: PoolBackend) -> None:
         self._memory = memory
         self.number = next(_serial)
-        #: Its name in statistics and errors.
+        #: Name of the pool in statistics and errors.
         self.name = name or f"pool {self.number}"
         self._limit: int | None = None
         self._counts = Counts()
@@ -313,8 +313,8 @@ class MemoryPool(ProcessOwned):
         memory = self._memory
         home = stream_of(memory.device, stream)
         if home is not None and is_foreign(home):
-            # Another library's stream may be gone when the memory is freed, so the memory belongs
-            # to the default stream. The other one only waits for it.
+            # Another library's stream may not exist any more when the memory is freed, so the
+            # memory belongs to the default stream. The other stream only waits for it.
             buffer = self._take(nbytes, None)
             memory.device.wait_stream(home, None)
             buffer.note_use(home)
@@ -400,7 +400,7 @@ def device_memories() -> tuple[DeviceMemory, ...]:
 
 def _after_fork_in_child() -> None:
     for memory in device_memories():
-        # Another thread may have held the lock, and does not exist here.
+        # The lock may have been held by a thread that does not exist in the child.
         memory.lock = threading.RLock()
         memory._is_busy = False
 

@@ -182,7 +182,7 @@ class ArrayProtocols(ArrayGeometry):
 
 #: The module that follows the Python array API standard.
 _NAMESPACE = "stdlib_kernels.array_api"
-#: Where the reductions are.
+#: Module of the reductions.
 _REDUCTIONS = "stdlib_kernels.reduce"
 _FUNCTIONS = {
     "assign": "stdlib_kernels.array_api.selecting:assign",

@@ -57,7 +57,8 @@ Order: TypeAlias = Literal["C", "F"]
 
 
 _KNOWN_DTYPES = frozenset(map(numpy_dtype, NUMPY_NAMES))
-#: By what they are mostly named by: a look-up costs less than what NumPy does for a class.
+#: Dtypes by their most usual names, which are classes: a look-up costs less than NumPy's
+#: conversion.
 _DTYPES_OF_CLASSES: dict[type, np.dtype[Any]] = {
     **{dtype.type: dtype for dtype in _KNOWN_DTYPES},
     **{kind: np.dtype(kind) for kind in (bool, float, complex)},
@@ -67,7 +68,7 @@ _C = "C"
 Pieces: TypeAlias = list[tuple[Location, Location, int]]
 #: NumPy arrays have no more.
 MAX_AXES = 64
-#: Up to so many contiguous runs are copied one by one; more are copied as one span.
+#: Most contiguous runs that are copied one by one; more are copied as one span.
 MAX_RUNS = 256
 
 
@@ -256,7 +257,7 @@ class HostMemory:
 
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__array_interface__ = interface
-        #: What keeps the memory alive.
+        #: Owner of the memory.
         self.owner = owner
 
 

@@ -123,7 +123,7 @@ def cupy_geometry(value: Any, near: Device | None = None) -> tuple[ArrayGeometry
 def stream_of_torch(index: int) -> int:
     """Return the handle of the stream in which torch works on the CUDA device of an index."""
     torch: Any = sys.modules["torch"]
-    # What torch's own compiler calls: the public function makes an object each time.
+    # This is the function of torch's own compiler: the public one makes an object at each call.
     handle_of = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
     found: int = handle_of(index) if handle_of else torch.cuda.current_stream(index).cuda_stream
     return found

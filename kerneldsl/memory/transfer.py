@@ -255,7 +255,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
         pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
     pattern = element.tobytes()
     pattern = _shortest(pattern) if any(pattern) else b"\0"
-    # Of a record it may be longer than what devices fill with, or have an odd length.
+    # A record's pattern may be longer than those that devices fill with, or have an odd length.
     if pieces is None or len(pattern) not in _PATTERN_LENGTHS:
         write_array(array, np.broadcast_to(element, array.shape), stream)
         return

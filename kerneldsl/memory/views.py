@@ -266,7 +266,7 @@ class ArrayViews(ArrayGeometry):
 
 
 _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
-#: What a device array can be indexed with.
+#: Types of indices of a device array.
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 
 #: Types of items that most indices have. They need no further check.
@@ -281,7 +281,7 @@ def checked_index(index: Any) -> tuple[Any, ...]:
     """
     items = index if isinstance(index, tuple) else (index,)
     for item in items:
-        # Of a class or a foreign object hasattr may say, or raise, anything.
+        # The result of hasattr for a class or a foreign object is arbitrary, and it may raise.
         kind = type(item)
         if kind not in _USUAL and (
             kind in (bool, np.bool_)
@@ -318,7 +318,7 @@ def phantom(
 
     Views of it have the shape and strides of views of the array that it stands for.
     """
-    # By the array interface, which has no names for the dtypes of other packages.
+    # The array interface has no names for the dtypes of other packages.
     known = dtype if dtype.isbuiltin == 1 else np.dtype(f"V{dtype.itemsize}")
     view = np.asarray(_Interface(shape, strides, known.str))
     return view if known is dtype else view.view(dtype)
@@ -340,6 +340,6 @@ class _Interface:
         self.__array_interface__ = {**place, "version": 3}
 
 
-#: Where phantoms begin; it is never read.
+#: Memory at the address of phantoms; it is never read.
 _MEMORY = np.empty(1, np.complex128)
 _ADDRESS: int = _MEMORY.ctypes.data

@@ -43,9 +43,9 @@ __all__ = [
     "stream_of",
 ]
 
-#: Whether a stream was ever made, so that launches need not look for one before.
+#: Whether a stream was ever made; launches need no look-up of a stream before.
 are_in_use = False
-#: The same for native code.
+#: Copy of `are_in_use` for native code.
 in_use_word = (ctypes.c_int64 * 1)(0)
 #: Whether a stream was ever made that does not wait for the default stream.
 are_some_nonblocking = False
@@ -358,7 +358,7 @@ def launch_stream(device: Device, named: Any, producers: tuple[int, ...]) -> Any
     else:
         others.insert(0, first)
     if not is_recorded(stream):
-        # In a recording nothing runs now, so there is nothing to wait for.
+        # Nothing runs while a stream is recorded, so there is nothing to wait for.
         handle = getattr(stream, "handle", stream)
         for other in others:
             if other != handle:

@@ -31,7 +31,7 @@ __all__ = ["Graph", "capture"]
 
 _lock = ForkSafeLock()
 
-#: Of deleted graphs: the device, the events of their last launches, and what these need.
+#: Deleted graphs: the device, the events of their last launches, and the objects these need.
 _retired: deque[tuple[Device, tuple[DeviceEvent, ...], list[Any]]] = deque()
 
 
@@ -98,9 +98,9 @@ class Graph(ProcessOwned):
     def __init__(self, device: Device) -> None:
         self.device = device
         self._graph: DeviceGraph | None = None
-        #: Why there is no device graph.
+        #: Reason why there is no device graph.
         self._problem = "it is still being captured"
-        #: What its steps need: arrays, memory, code.
+        #: Objects that its steps need: arrays, memory, code.
         self._keep_alive: list[Any] = []
         #: Events after the allocations of its recording.
         self._fences: list[tuple[DeviceStream, DeviceEvent]] = []
@@ -208,7 +208,8 @@ class Graph(ProcessOwned):
         if event is None:
             event = self.device.create_event(is_timed=False)
             if into.is_foreign:
-                # Its handle may name another stream at the next launch, so each has its own mark.
+                # The handle may name another stream at the next launch, so each launch has its own
+                # event.
                 under_way = [run for run in self._foreign_runs if not run.is_done()]
                 self._foreign_runs = [*under_way, event]
             else:
@@ -244,7 +245,7 @@ class Graph(ProcessOwned):
                 limit="A graph is updated from a graph of the same device",
                 remedy="Record it in a stream of that device",
             )
-        # In one order, whichever of two graphs is updated from the other.
+        # The locks are taken in one order, whichever of two graphs is updated from the other.
         first, second = sorted((self, newer), key=id)
         with first._lock, second._lock:
             self._ready("update").update(newer._ready("update from"))
@@ -285,8 +286,8 @@ class Graph(ProcessOwned):
         )
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        # At the end of the interpreter the driver takes everything back with the process; a call
-        # of the class with wrong arguments has made nothing.
+        # When the interpreter ends, the driver frees everything with the process. A call of the
+        # class with wrong arguments has made nothing.
         if not _is_finalizing() and getattr(self, "_graph", None) is not None:
             self.close()
 

@@ -28,7 +28,7 @@ __all__ = [
 
 def is_foreign(stream: Any) -> bool:
     """Return whether a stream is another library's, so that its handle may die at any time."""
-    # Other objects have no such attribute; a check of the class takes far longer.
+    # Objects of other classes lack the attribute, and testing the class takes far longer.
     return stream is not None and getattr(stream, "is_foreign", True)
 
 
@@ -107,9 +107,9 @@ def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
             yield getattr(each, "_owner", each)
 
 
-#: What the work in each stream still needs, oldest first, with an event after that work.
+#: Objects that the work in each stream still needs, oldest first, with an event after that work.
 _keep_alive: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
-#: Held while that is changed: who looks whether the oldest is done must be who takes it out.
+#: Held while `_keep_alive` is changed: the thread that finds the oldest event reached removes it.
 _kept_lock = ForkSafeLock()
 
 

@@ -44,7 +44,7 @@ def synchronize(device: DeviceLike | None = None) -> None:
         try:
             each.synchronize()
         except DriverError as error:  # the other devices are waited for all the same
-            # What has just failed is news; that a device is lost has been said before.
+            # A new error replaces a report that the device is lost, which was raised before.
             if failure is None or (
                 isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
             ):
