@@ -347,7 +347,7 @@ def _without_copy(name: str, value: Any) -> np.ndarray[Any, Any] | None:
         raise ArgumentTypeError(
             f"{name} is {a_type(value)}, and NumPy makes no array of it without a copy",
             value=value,
-            limit="Library functions read arrays of other libraries where they are",
+            limit="Library functions read arrays of other libraries without a copy",
             remedy=f"Pass np.asarray({name}), which copies",
         ) from error
 

@@ -93,7 +93,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     is_flat = not (ndim or isinstance(axis, tuple | list)) and axis_or_flat(axis, ndim) is None
     axes = sorted(range(ndim) if is_flat or axis is None else each_axis_of(axis, ndim))
     if len(set(axes)) != len(axes):
-        raise wrong_value("axis", axis, "It names an axis twice", "Name each axis once")
+        raise wrong_value("axis", axis, "An axis is named twice", "Name each axis once")
     return tuple(axes)
 
 
@@ -154,10 +154,10 @@ def check_conversion(source: np.dtype[Any], wanted: np.dtype[Any]) -> None:
     """Refuse to convert complex numbers to others."""
     if source.kind == "c" and wanted.kind != "c":
         raise ArgumentTypeError(
-            f"{source} was to be converted to {wanted}",
+            f"{source} cannot be converted to {wanted}",
             value=wanted,
             limit="The imaginary parts would be lost",
-            remedy="Take .real, or abs(), of each element, by stdlib_kernels.elementwise.map(…)",
+            remedy="Compute .real or abs() of the elements with stdlib_kernels.elementwise.map(…)",
         )
 
 

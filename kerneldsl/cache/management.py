@@ -273,7 +273,7 @@ def _check_destination(path: Path) -> None:
         raise ArgumentValueError(
             f"{path} is a {'folder' if path.is_dir() else 'file that is not an archive'}",
             value=str(path),
-            limit="export() writes a new file, or an archive anew",
+            limit="export() writes a new file, or replaces an archive",
             remedy="Give it another name, such as kernels.tar",
         )
 

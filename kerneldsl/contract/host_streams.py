@@ -188,13 +188,14 @@ class HostGraph(DeviceGraph):
 
     def update(self, newer: DeviceGraph) -> None:
         assert isinstance(newer, HostGraph)
-        ours = [step.kind for step in self._steps]
-        theirs = [step.kind for step in newer._steps]
-        if ours != theirs:
+        operations = [step.kind for step in self._steps]
+        newer_operations = [step.kind for step in newer._steps]
+        if operations != newer_operations:
             raise GraphError(
                 "the graphs have different topologies",
-                value=theirs,
-                limit=f"This one does {_listed(ours)}; the other {_listed(theirs)}",
+                value=newer_operations,
+                limit=f"This one has {_listed(operations)}; "
+                f"the newer one has {_listed(newer_operations)}",
                 remedy="Launch the newer graph instead",
             )
         self._steps = newer._steps

@@ -88,7 +88,7 @@ def read_given(
         raise ArgumentValueError(
             f"sizes {safe_repr(dict(sizes))} is given together with arguments",
             value=sizes,
-            limit="It says what a signature leaves open, and arguments have shapes and values",
+            limit="Sizes are for a signature; arguments have shapes and values",
             remedy="Leave sizes out, or give a signature instead of the arguments",
         )
     sizes = sizes or {}

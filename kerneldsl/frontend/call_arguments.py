@@ -286,10 +286,10 @@ def _check_operands(
         reporter.fail(
             node,
             f"kd.ptx: {text!r} names ${beyond[0]}",
-            f"Give more values, or say by out= what it gives: {_CALL}",
+            f"Pass more values, or declare the results with out=: {_CALL}",
             limit=f"There are {format_count(results, 'result')} and "
             f"{format_count(values, 'value')}, "
-            + (f"$0 to ${count - 1}, results first" if count else "so it can name none"),
+            + (f"$0 to ${count - 1}, results first" if count else "so the text has no operands"),
             value=beyond[0],
         )
     missing = sorted(set(range(results)) - named)

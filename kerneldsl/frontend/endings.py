@@ -54,7 +54,7 @@ def _refuse(unit: FunctionUnit, ending: ast.stmt, call: ast.Call, reporter: Repo
         ending,
         f"{unit.name} returns a value in line {line}, but none {here}; {reporter.qualname} uses "
         f"the result in line {call.lineno}",
-        "Return a value on every path, or test a variable: result = f(…), then result is None",
+        "Return a value on every path, or compare the result with None in the caller",
     )
 
 

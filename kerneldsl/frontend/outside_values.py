@@ -358,7 +358,7 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
         elif callable(value):
             remedy = WRITE_FUNCTION
         elif isinstance(value, dict):
-            remedy = "Give each value that is needed a name of its own, and capture that"
+            remedy = "Give each value that is needed a separate name, and capture that"
         reporter.fail(
             node,
             f"The kernel captures {path}, which is of type {type(value).__name__}",

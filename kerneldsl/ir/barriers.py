@@ -190,9 +190,9 @@ def _check_chains(
             "an operation of kd.chain may not be reached by every thread of the launch: "
             f"{problem.what}",
             where=problem.where,
-            limit="Blocks wait for earlier blocks, permanently if one of these does not reach it",
-            remedy="Let every thread reach it: a block that has nothing to add passes 0, or what "
-            "changes no result. Conditions around it may depend on arguments alone",
+            limit="A block waits for earlier blocks, forever if one of them does not reach it",
+            remedy="Let every thread reach it: a block with nothing to add passes the identity, "
+            "such as 0. Conditions around it may depend on arguments only",
             chain=problem.chain,
         )
 

@@ -238,7 +238,7 @@ def object_refusal(value: Any) -> Refusal:
     name = type(value).__name__
     what = _PYTHONS_OWN.get(name, f"an object of type {name}")
     return Refusal(
-        f"{what} is used that has no meaning in a kernel",
+        f"{what} cannot be used in a kernel",
         "Use numbers, arrays and tuples of them; do the rest outside the kernel",
     )
 

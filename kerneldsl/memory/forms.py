@@ -142,9 +142,9 @@ class ArrayForm(NativeForms):
         for each in (array, base):
             if not isinstance(each, DeviceArray):
                 raise ArgumentTypeError(
-                    f"a form was requested for {a_type(each)}",
+                    f"a form cannot be made of {a_type(each)}",
                     value=each,
-                    limit="Device arrays have forms",
+                    limit="A form describes a device array",
                     remedy="Make one with kd.to_device(…) or kd.as_array(…)",
                 )
             each.check_open()

@@ -218,8 +218,8 @@ class use(Choice["Device | FallbackDevice"]):
     def __init__(self, device: DeviceLike | None = None, *, mma: str | None = None) -> None:
         if device is None and mma is None:
             raise ArgumentTypeError(
-                "use() chooses nothing",
-                remedy='Name a device, or write kd.use(mma="reference")',
+                "kd.use() was called with neither a device nor mma=",
+                remedy='Name a device of kd.devices(), or write kd.use(mma="reference")',
             )
         # Nothing is chosen if one of the arguments is wrong.
         if mma is not None:

@@ -330,10 +330,10 @@ def _no_member_fits(
         value=len(problems),
         limit=f"One of them, {first.member}, has {first.member.block_threads} threads of "
         f"{takes.registers} registers and {takes.static_shared_bytes + first.shared_bytes} bytes "
-        f"of shared memory a block; the device allows "
+        f"of shared memory a block. The device allows "
         f"{first.device.limits.max_threads_per_block} threads and "
         f"{first.limits.max_shared_memory_per_block_optin} bytes"
-        + (f"; {count} would need more blocks than a grid can have" if without else ""),
+        + (f". {count} would need more blocks than a grid can have" if without else ""),
         remedy="Add smaller blocks or tiles to the space",
     )
 

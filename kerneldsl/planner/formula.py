@@ -128,7 +128,7 @@ def _check(name: str, value: Any, given: Mapping[str, float]) -> None:
             f"the formula has no symbol {name}",
             value=name,
             limit=f"Its symbols are {', '.join(sorted(given))}",
-            remedy="Name one of those; what is 0 for the kernel is left out",
+            remedy="Use one of these; symbols that are 0 for the kernel are left out",
         )
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ArgumentValueError(

@@ -57,7 +57,7 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
             f"{safe_repr(found)} is not an occupancy",
             value=found,
             limit="The plot needs a device, a kernel's resources and a block",
-            remedy="Give kernel.explain(…).occupancy, which is None without an assembler, or "
+            remedy="Pass kernel.explain(…).occupancy, which needs an assembler, or "
             "kerneldsl.planner.occupancy(device, resources, block_threads)",
         )
     axes = _three(axes)

@@ -179,9 +179,9 @@ def _check_explanations(explanations: Sequence[Explanation]) -> None:
             )
         if not each.flops() or not each.roofline.intensity:
             raise ArgumentValueError(
-                f"{each.kernel} has no place on a roofline",
+                f"{each.kernel} cannot be drawn on a roofline",
                 value=each,
-                limit="A point needs operations on floats, and bytes of device memory: this launch "
+                limit="A point needs operations on floats and bytes of device memory; this launch "
                 f"has {each.flops():.3g} and {_moved(each):.3g}",
                 remedy="Leave it out",
             )

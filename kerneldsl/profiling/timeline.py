@@ -48,10 +48,10 @@ def read_timeline(file: Any) -> Path:
     if ending not in (_TRACE, *_PICTURES):
         text = os.fspath(file)
         raise ArgumentValueError(
-            f"the timeline was to be written to {safe_repr(text)}",
+            f"a timeline cannot be written to {safe_repr(text)}",
             value=text,
-            limit=f"A trace ends in {_TRACE}, a picture in {', '.join(_PICTURES)}",
-            remedy=f"Name it, such as {path.stem or 'timeline'}{_TRACE}",
+            limit=f"The name of a trace ends in {_TRACE}, of a picture in {', '.join(_PICTURES)}",
+            remedy=f"Use a name such as {path.stem or 'timeline'}{_TRACE}",
         )
     check_writable(path)
     if ending in _PICTURES:

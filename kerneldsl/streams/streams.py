@@ -185,7 +185,7 @@ class Stream(BaseStream):
     def query(self) -> bool:
         """Return whether all work in the stream has finished, without waiting."""
         stream = self._open()
-        refuse_recording(stream, "ask whether a stream is done")
+        refuse_recording(stream, "query whether a stream is done")
         return stream.is_done()
 
     def capture(self) -> capture:

@@ -118,7 +118,7 @@ def _derivative(function: Any, wrt: str) -> Any:
     plain = function.function if isinstance(function, Kernel | DeviceFunction) else function
     if not isinstance(plain, FunctionType):
         raise ArgumentTypeError(
-            f"{a_type(function)} was to be differentiated",
+            f"{a_type(function)} cannot be differentiated",
             value=function,
             limit="It must be a kernel, or a function that kernels can call",
         )
@@ -154,7 +154,7 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
         raise ArgumentValueError(
             f"{wrt} is read at {elements}",
             value=wrt,
-            limit="The derivative of an element is by one element of an array",
+            limit="An element of the result may depend on one element of the array only",
             remedy="Differentiate by a number, or pass the neighbours as separate arrays",
         )
     values = [differentiated(each.value, symbols[0]) for each in system.outputs]

@@ -90,10 +90,10 @@ def read_equations(expressions: Any) -> Iterator[tuple[Any, Any]]:
             _refuse_expression(right)
         if left is None and right in (sympy.true, sympy.false):
             raise ArgumentValueError(
-                f"an expression is {right}",
+                f"the expression is the constant {right}",
                 value=bool(right),
-                limit="SymPy has decided it: it takes an array and a comparison, of Eq(o[i], u[i] >"
-                " v[i]) for instance, to be different",
+                limit="SymPy evaluates Eq(o[i], u[i] > v[i]) at once: an array and a comparison "
+                "are different",
                 remedy='Name the result of a comparison in a dictionary: {"o": u[i] > v[i]}',
             )
         if isinstance(left, str):
@@ -149,10 +149,10 @@ def name_of(symbol: Any) -> str:
     name = str(symbol)
     if not name.isidentifier():
         raise ArgumentValueError(
-            f"a symbol is called {name!r}",
+            f"the symbol {name!r} cannot be a parameter of a kernel",
             value=name,
-            limit="Its name becomes that of a parameter, so it is one of Python",
-            remedy="Replace it by .subs(…), by a symbol of another name",
+            limit="Its name must be an identifier of Python",
+            remedy="Replace it by a symbol of another name, with .subs(…)",
         )
     if keyword.iskeyword(name) or name in NAMES_IN_TEXT:
         name = f"{name}_"

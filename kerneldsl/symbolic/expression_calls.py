@@ -290,7 +290,7 @@ def outputs_of(
                 raise ArgumentValueError(
                     f"out is given, but {output.name} is written in place",
                     value=output.name,
-                    limit=f"The expression stores {output.name} where it is read",
+                    limit=f"The expression reads and stores {output.name}",
                     remedy="Omit out, or give the result another name in the expression",
                 )
             array = values[output.name]

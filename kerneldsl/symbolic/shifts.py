@@ -142,7 +142,7 @@ def indexed_functions(
         raise ArgumentValueError(
             f"the coordinate {each} is used as a number",
             value=str(each),
-            limit="A coordinate counts elements; where the first one lies is not known",
+            limit="A coordinate counts elements; the position of the first one is unknown",
             remedy="Give its values as an array",
         )
     return replaced

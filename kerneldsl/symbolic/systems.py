@@ -171,10 +171,10 @@ def read_system(
     if is_elementwise and not system.inputs:
         value = safe_repr(outputs[0].value)
         raise ArgumentValueError(
-            f"the value of {names[0]} is {value}, whatever is read",
+            f"the expression of {names[0]} is {value}, and reads no array",
             value=value,
-            limit="An expression has symbols at least, of which one is an array",
-            remedy="Make such an array by np.full(…), or store it at indices: "
+            limit="The shape of the result is that of the arrays that are read",
+            remedy="Make the array with np.full(…), or store the value at indices: "
             f"sympy.Eq({names[0]}[i], {value})",
         )
     return _with_boundary(system, boundary)
@@ -275,24 +275,24 @@ def _in_order(reader: _Reader, parameters: Sequence[Any] | None) -> tuple[str, .
     found = (*arrays, *numbers)
     if parameters is None:
         return found
-    asked: tuple[str, ...] = tuple(name_of(each) for each in parameters)
+    names: tuple[str, ...] = tuple(name_of(each) for each in parameters)
     for name in found:
-        if name not in asked:
+        if name not in names:
             raise ArgumentValueError(
                 f"the expression has the symbol {name}, which is not among the parameters",
                 value=name,
-                limit=f"The parameters are {', '.join(asked)}",
+                limit=f"The parameters are {', '.join(names)}",
                 remedy=f"Name it there, or replace it by .subs({name}, …)",
             )
-    for name in asked:
-        if name not in found or asked.count(name) > 1:
+    for name in names:
+        if name not in found or names.count(name) > 1:
             raise ArgumentValueError(
                 f"the parameter {name} is named twice, or is not in the expression",
                 value=name,
-                limit=f"What is read is {', '.join(found)}",
+                limit=f"The expression reads {', '.join(found)}",
                 remedy="Name each of these once",
             )
-    return asked
+    return names
 
 
 # ------------------------------------------------------------------ boundaries

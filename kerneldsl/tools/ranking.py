@@ -116,10 +116,10 @@ class Ranking(AsTable):
                 return entry.info
         problems = "; ".join(f"{entry.info}: {entry.problem}" for entry in self.entries)
         raise ArgumentValueError(
-            "none of these devices can be used",
+            "no device of the list can be used",
             value=[str(entry.info) for entry in self.entries],
             limit=problems or "The list of devices is empty",
-            remedy="Let kerneldsl choose among all devices, which has the CPU among them",
+            remedy="Omit the list: kerneldsl then chooses from all devices, including the CPU",
         )
 
     def to_dict(self) -> dict[str, Any]:

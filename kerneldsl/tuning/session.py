@@ -171,10 +171,10 @@ class Session:
         raise LaunchConfigError(
             f"{name} could not be tuned over {self._request.shape.extent}: {why}",
             value=len(self.tried),
-            limit="A plan has to run, and to compute what the first one does",
+            limit="A plan must run, and compute the same results as the first one",
             remedy='Give it time: tune(…, budget="5s")'
             if not self.tried
-            else "Launch it without tuning, and see what happens",
+            else "Launch it without tuning to see the error",
         )
 
     def _find_what_is_right(self) -> None:

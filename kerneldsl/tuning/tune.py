@@ -130,27 +130,27 @@ def _check(request: Request) -> None:
     name, shape = request.state.unit.qualname, request.shape
     if shape.extent is None or shape.plan is not None or shape.member is not None:
         raise LaunchConfigError(
-            f"{name} was to be tuned with its grid and block, plan or member given",
-            limit="What is tuned is the choice of these",
+            f"{name} cannot be tuned with a grid and block, a plan or a member",
+            limit="Tuning chooses them",
             remedy="Write kernel.forall(n).tune(…)",
         )
     if 0 in shape.extent:
         raise LaunchConfigError(
-            f"{name} was to be tuned over an empty extent",
+            f"{name} cannot be tuned over the empty extent {shape.extent}",
             value=shape.extent,
-            limit="A launch has to do something to be measured",
-            remedy="Give an extent of the size that matters",
+            limit="Tuning measures launches, so each axis must be at least 1",
+            remedy="Pass a typical extent",
         )
     if request.binding.is_assumed:
         raise ArgumentTypeError(
-            f"{name} was to be tuned with a signature",
-            limit="What is measured is a launch with its arguments",
-            remedy="Pass them; what the model chooses without is kernel.forall(n).plan(…)",
+            f"{name} cannot be tuned with a signature",
+            limit="Tuning measures launches with arguments",
+            remedy="Pass the arguments; kernel.forall(n).plan(…) chooses a plan without them",
         )
     if request.binding.host and not request.device.shares_host_memory:
         raise ArgumentTypeError(
-            f"{name} was to be tuned on {request.device} with NumPy arrays",
-            limit="The time would be that of copying them",
+            f"{name} cannot be tuned on {request.device} with NumPy arrays",
+            limit="The times would include copies to the device",
             remedy="Pass device arrays: kd.to_device(array)",
         )
 

@@ -114,7 +114,7 @@ def _refusal(what: str, where: SourceLocation | None, addresses: Addresses) -> C
         f"{what}, and {format_bytes(left)} of addresses are left",
         where=where,
         value=left,
-        limit=f"The limit is {format_bytes(limit)} (RLIMIT_AS, ulimit -v), of which "
+        limit=f"The limit is {format_bytes(limit)} (RLIMIT_AS, ulimit -v); "
         f"{format_bytes(addresses.used_bytes)} are in use",
         remedy=RAISE_LIMIT,
     )

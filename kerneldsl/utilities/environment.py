@@ -323,7 +323,7 @@ def named_path(variable: str, text: str) -> Path:
         raise CacheError(
             f"{variable} is {text!r}, and there is no home directory of that user",
             value=text,
-            limit="~ is HOME, or what the system knows of this user; ~name is of a user it knows",
+            limit="~ is HOME, or the home directory of this user; ~name is that of another user",
             remedy=f"Set {variable} to a path without ~, or set HOME",
         ) from error
 

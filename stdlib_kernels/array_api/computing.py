@@ -61,9 +61,9 @@ def compute_in_place(rule: Rule, name: str, left: kd.DeviceArray, right: Any) ->
     like, loop = _begin(rule, name, (left, right))
     if not np.can_cast(loop[-1], left.dtype, "same_kind"):
         raise ArgumentTypeError(
-            f"{name} gives {loop[-1]}, which an array of dtype {left.dtype} does not take in place",
+            f"{name} returns {loop[-1]}, which an array of dtype {left.dtype} cannot hold",
             value=loop[-1],
-            limit="An array keeps its dtype; a result is converted to a dtype of the same kind",
+            limit="In place, results are converted to a dtype of the same kind only",
             remedy="Assign the result to a new name, as in y = x + 1.5",
         )
     function = _function(rule, name, loop)

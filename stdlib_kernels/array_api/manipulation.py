@@ -157,7 +157,7 @@ def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
     ndim = x.ndim + (len(axis) if isinstance(axis, tuple) else 1)
     new = each_axis_of(axis, ndim)
     if len(set(new)) < len(new):
-        raise wrong_value("axis", axis, "It names an axis twice", "Name each axis once")
+        raise wrong_value("axis", axis, "An axis is named twice", "Name each axis once")
     return x[tuple(None if n in new else slice(None) for n in range(ndim))]
 
 

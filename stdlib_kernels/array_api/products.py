@@ -152,6 +152,6 @@ def _unequal(x1: Array, x2: Array) -> ArgumentValueError:
         f"arrays of shapes {tuple(x1.shape)} and {tuple(x2.shape)} are multiplied along axes of "
         "different extents",
         value=(tuple(x1.shape), tuple(x2.shape)),
-        limit="Axes over which products are added have the same extent in both",
+        limit="The axes that a product sums over must have equal extents",
         remedy="Name other axes",
     )

@@ -98,7 +98,7 @@ def _real(name: str, value: Any) -> Any:
 def _count(start: float, stop: float, step: float) -> int:
     length = (stop - start) / step
     if not math.isfinite(length):
-        raise wrong_value("stop", stop, "There must be finitely many numbers up to it")
+        raise wrong_value("stop", stop, "The range must have finitely many numbers")
     return max(0, math.ceil(length))
 
 

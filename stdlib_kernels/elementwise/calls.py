@@ -75,12 +75,14 @@ def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
         ) from error
 
 
-def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.dtype[Any], ...]:
-    """Return the dtypes of what a function gives, a dtype for each result.
+def result_dtypes(
+    function: Any, values: Sequence[Any], requested: Any
+) -> tuple[np.dtype[Any], ...]:
+    """Return the dtype of each result of a function.
 
     In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
-    wider than NumPy's dtype for the operands, if both are integers, or both are floats. `asked` is
-    the dtype, or the dtypes, that the caller requests instead.
+    wider than NumPy's dtype for the operands, if both are integers, or both are floats.
+    `requested` is the caller's dtype, or one for each result.
     """
     operands = tuple(
         _Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
@@ -89,19 +91,19 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
     names = [each for each in re.split(r"[(), ]+", given) if each]
     found = [np.dtype(getattr(kd, n, n)) for n in names if n in NUMERIC or n in NARROW]
     is_told = len(found) == len(names) > 0
-    if not is_told and (asked is None or given == "none"):
+    if not is_told and (requested is None or given == "none"):
         raise ArgumentTypeError(
-            f"the function gives {given}",
-            limit="It gives a number, or a tuple of numbers",
+            f"the function returns {given}",
+            limit="It must return a number, or a tuple of numbers",
             remedy="Pass dtype=…, if the types do not show it",
         )
-    if asked is not None:
-        wanted = asked if isinstance(asked, tuple) else (asked,)
+    if requested is not None:
+        wanted = requested if isinstance(requested, tuple) else (requested,)
         defaults = found if len(found) == len(wanted) else (None,) * len(wanted)
         dtypes = tuple(map(dtype_of, wanted, defaults))
         if is_told and len(dtypes) != len(found):
             limit = f"The function has {len(found)} results: {given}"
-            raise wrong_value("dtype", asked, limit, "Give one dtype for each")
+            raise wrong_value("dtype", requested, limit, "Give one dtype for each")
         return dtypes
     common = common_dtype(*values)
     return tuple(_narrowed(each, common) for each in found)

@@ -250,9 +250,9 @@ def _edges_of(bins: Any, outer: Any, x: Array, dtype: np.dtype[Any]) -> _Edges:
         return _Edges(np.histogram_bin_edges(np.zeros(1, kind), count, ends), True)
     except ValueError as error:
         raise ArgumentValueError(
-            f"{count} bins from {low} to {high} are narrower than {kind} can tell apart",
+            f"{count} bins from {low} to {high} are too narrow for {kind}",
             value=bins,
-            limit="Edges rise",
+            limit="Edges must be different numbers of this dtype",
             remedy="Take fewer bins, or a wider range",
         ) from error
 

@@ -132,12 +132,14 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
     largest = int(computed(found, -1))
     if largest == _NEGATIVE:
         what = f"an element of x is {'negative' if like.dtype.kind == 'i' else '2**63 or more'}"
-        limit = "Integers from 0 on are counted, each by a counter"
-        raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
+        limit = "Elements must be from 0 to 2**63 - 1"
+        raise ArgumentValueError(
+            what, value=x, limit=limit, remedy="Subtract the minimum: x - reduce.min(x)"
+        )
     bins = max(least, largest + 1)
     if bins > MAX_BINS:
-        remedy = "Take the ranks of the elements, or a histogram between edges"
-        limit = f"There may be {MAX_BINS} counters at most"
+        remedy = "Count the ranks of the elements, or use histogram.histogram with edges"
+        limit = f"There is a counter for each integer up to it, {MAX_BINS} at most"
         raise wrong_value("an element of x", bins - 1, limit, remedy)
     number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
     return finish(count_bins(x, x, bins, itself, number, weights=weights), like=like)

@@ -370,7 +370,7 @@ def _refuse_beyond(
         found = found[np.arange(found.shape[1]) * page < np.asarray(lengths)[:, None]]
     wrong = found[(found < 0) | (found > most)]
     if wrong.size:
-        raise wrong_value(f"a number of {name}", int(wrong[0]), f"It must be from 0 to {most}")
+        raise wrong_value(f"an element of {name}", int(wrong[0]), f"It must be from 0 to {most}")
 
 
 def counts_of(

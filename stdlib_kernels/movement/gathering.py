@@ -214,7 +214,7 @@ def put_along_axis(
     check_alike("values", values, "indices", indices)
     choice_of("combine", combine, ("replace", "add", "max", "min"))
     if combine != "replace" and x.dtype.kind in "bc":
-        limit = f"Elements of x, of dtype {x.dtype}, are replaced alone"
+        limit = f"For x of dtype {x.dtype} it must be 'replace'"
         raise wrong_type("combine", combine, limit, "Omit it, or convert x")
     check_writable("x", x)
     result, places = on_device(x), around_axis(fresh(on_device(indices), x), at)

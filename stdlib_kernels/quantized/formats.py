@@ -193,5 +193,5 @@ def unpack(words: Array, format: str, count: int | None = None) -> Any:
     room = host.shape[-1]
     wanted = room if count is None else integer_of("count", count, 0)
     if wanted > room:
-        raise wrong_value("count", wanted, f"A row of words has room for {room} numbers")
+        raise wrong_value("count", wanted, f"A row of words holds {room} numbers")
     return to_like(words, np.ascontiguousarray(host[..., :wanted]))

@@ -149,7 +149,7 @@ def check_zeros(zeros: Array | None, scales: Array, chosen: Format) -> None:
     if zeros is None:
         return
     if not chosen.has_zeros:
-        limit = "zeros was given for it, and its number 0 means 0"
+        limit = "This format has no zero points, and zeros was given"
         raise wrong_value("format", chosen.name, limit, "Omit zeros")
     check_array("zeros", zeros, dtypes=("uint8",))
     check_alike("zeros", zeros, "scales", scales)
@@ -161,6 +161,9 @@ def float_dtype_of(dtype: Any, default: Any = None) -> np.dtype[Any]:
         return np.dtype(np.float32 if default is None else default)
     found = dtype_of(dtype, None, kinds="f")
     if found.name not in FLOATS:
-        limit, remedy = f"The result is of {', '.join(FLOATS)}", "Omit dtype, or convert the result"
+        limit, remedy = (
+            f"It must be one of {', '.join(FLOATS)}",
+            "Omit dtype, or convert the result",
+        )
         raise wrong_value("dtype", str(found), limit, remedy, ArgumentTypeError)
     return found

@@ -73,9 +73,9 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
     least, total = float(computed(reduce.min(weights), 0)), float(computed(sums[-1:], 1))
     if not (least >= 0 and 0 < total < math.inf):
         raise ArgumentValueError(
-            f"p has {least} as its least element, and {total} as its sum",
+            f"the smallest element of p is {least}, and the sum is {total}",
             value=(least, total),
-            limit="No weight is negative or NaN, and their sum is a positive number",
-            remedy="Set the weight of what is not to be drawn to 0",
+            limit="Weights must be at least 0, and their sum positive and finite",
+            remedy="Set the weights of elements that must not be drawn to 0",
         )
     return sums

@@ -34,8 +34,8 @@ def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
         if initial is None:
             check_not_empty(name, x, axis)
             if is_masked(where):
-                limit = "Where no element counts, it is what the result is"
-                raise wrong_value("initial", initial, limit, "Give one beside where")
+                limit = "It is the result if where selects no element"
+                raise wrong_value("initial", initial, limit, "Pass initial together with where")
         number = computing_dtype(x.dtype)
         identity = identity_of(op, number)
         if initial is not None:

@@ -112,10 +112,11 @@ class CLibrary:
         is_usual = specialization.promises == NO_PROMISES and specialization.mapping == ONE_EACH
         if specialization.options.debug or not is_usual:
             raise ArgumentValueError(
-                f"the code of {unit.qualname} depends on what a launch checks",
+                f"the code of {unit.qualname} cannot be in a C library",
                 value=specialization.promises,
-                limit="A C library has code without promises and without a planned mapping, not in "
-                "debug mode",
+                limit="It is compiled in debug mode, with a planned mapping, or for properties of "
+                "arguments that each launch checks",
+                remedy="Compile it for a signature, not in debug mode",
             )
         if isinstance(artifact, CpuArtifact):
             level = LEVELS.get(specialization.arch or "")

@@ -147,5 +147,6 @@ class NullTarget(Target):
         raise DeviceMismatchError(
             f"address {pointer:#x} belongs to no device of the null target",
             value=pointer,
-            limit=", ".join(str(device) for device in self._devices),
+            limit=f"The devices are {', '.join(str(device) for device in self._devices)}",
+            remedy="Pass an array of one of them",
         )

@@ -226,7 +226,7 @@ def _refused(on: str, stream: kd.Stream) -> dict[str, Callable[[], object]]:
     outside, x = kd.Stream().record(), kd.zeros(64)
     return {
         "wait for a stream": stream.synchronize,
-        "ask whether a stream is done": stream.query,
+        "query whether a stream is done": stream.query,
         "wait for a device": kd.synchronize,
         "close a stream": stream.close,
         "capture a second graph": lambda: stream.capture().__enter__(),

@@ -256,9 +256,9 @@ def test_refusals(target):
         elementwise.map(fused, x, kd.to_device(x))
     with pytest.raises(ArgumentValueError, match=r"shapes \(2, 3\), \(2,\) cannot be broadcast"):
         elementwise.map(fused, x, np.ones(2))
-    with pytest.raises(ArgumentTypeError, match="the function gives none"):
+    with pytest.raises(ArgumentTypeError, match="the function returns none"):
         elementwise.map(lambda v: None, x)
-    with pytest.raises(ArgumentTypeError, match="the function gives none"):
+    with pytest.raises(ArgumentTypeError, match="the function returns none"):
         elementwise.map(lambda v: None, x, dtype=np.float32)
     for f, y in ((fused, x.astype(complex)), (lambda v, w: v * 1j, x)):
         with pytest.raises(ArgumentTypeError, match="imaginary parts would be lost"):

@@ -398,7 +398,7 @@ def test_refusals(target):
     with pytest.raises(ArgumentValueError, match=r"arrays\[1\] has the shape"):
         stack((x, x.T))
     flags = np.ones(2, bool)
-    with pytest.raises(ArgumentTypeError, match=r"combine is .*of dtype bool, are replaced alone"):
+    with pytest.raises(ArgumentTypeError, match=r"combine is .*of dtype bool it must be 'replace'"):
         put_along_axis(flags, np.array([0, 1]), flags, combine="add")
     x.flags.writeable = False
     with pytest.raises(ReadOnlyArrayError):

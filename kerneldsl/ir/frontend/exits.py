@@ -72,7 +72,7 @@ def read_continue(reader: Reader, node: ast.Continue) -> None:
 def read_return(reader: Reader, node: ast.Return) -> None:
     value = reader.constant(None) if node.value is None else reader.value_or_tile(node.value)
     if reader.depth == 0 and node.value is not None:
-        raise Refusal("a kernel returns nothing", "Write the result into an array argument")
+        raise Refusal("the kernel returns a value", "Write the result into an array argument")
     reader.variables = {**reader.variables, RESULT: value}
     if node.value is not None:
         place = Part(reader.unit, node.value)

@@ -207,7 +207,7 @@ def _length(reader: Reader, source: _Source) -> Value:
                 length = _length(reader, each)
                 found = length if found is None else _extreme(reader, min, found, length)
             if found is None:
-                raise Refusal("zip of nothing", "Give it a range, a tuple or an array")
+                raise Refusal("zip() has no arguments", "Pass ranges, tuples or arrays")
             return found
         case tuple():
             found_length: Value = reader.constant(len(source))
@@ -239,7 +239,7 @@ def _item(reader: Reader, source: _Source, number: Value) -> Any:
             first, *others = (type_of(each) for each in source)
             if any(each != first for each in others):
                 raise Refusal(
-                    f"zip combines {words(types.Tuple((first, *others)))} with what is no tuple",
+                    f"zip combines an array or a range with {words(types.Tuple((first, *others)))}",
                     "Make the tuple's members of one type, as in (1.5, 2.0)",
                 )
             whole = packed(reader, source)

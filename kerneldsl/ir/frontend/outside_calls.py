@@ -45,7 +45,9 @@ def starred_values(reader: Reader, node: ast.expr) -> Iterable[Any]:
     found = reader.value(node.value)
     if not isinstance(found, tuple):
         text = ast.unparse(node.value)
-        raise Refusal(f"* is before {text}, which is no tuple", f"Name each element of {text}")
+        raise Refusal(
+            f"*{text} unpacks a value that is not a tuple", f"Pass each element of {text}"
+        )
     return found
 
 

@@ -56,10 +56,10 @@ def refuse_at(unit: FunctionUnit, at: ast.expr, count: int, rank: int) -> NoRetu
     """Raise: the index of a tile's first element has not one part for each axis of the tile."""
     fail(
         Part(unit, at),
-        f"at has {format_count(count, 'index', 'indices')}, and the tile "
+        f"at= has {format_count(count, 'index', 'indices')}, and the tile has "
         f"{format_count(rank, 'axis', 'axes')}",
-        "Give one index for each axis; of an array of more axes take a part: a[i]. What "
-        "t.sum(axis=1) gives keeps the axis, with an extent of 1",
+        "Give one index for each axis of the tile. Of an array with more axes pass a part: a[i]. "
+        "The result of t.sum(axis=1) keeps the axis, with an extent of 1",
     )
 
 
@@ -68,9 +68,9 @@ def refuse_tile(unit: FunctionUnit, node: ast.expr) -> NoReturn:
     fail(
         Part(unit, node),
         f"{written(node, unit)} is a tile, and a number is needed here",
-        "Reduce it, as in t.sum() or t.any(), take the thread's own element, t.own, or those at "
-        "some places, t.take(places); its shape is the constants that it was made with",
-        limit="Tiles can be computed with, stored, reduced, and given to device functions, and a "
+        "Reduce it, as in t.sum() or t.any(). The thread's own element is t.own, elements at "
+        "places are t.take(places). The shape is the constants that it was made with",
+        limit="Tiles can be computed with, stored, reduced and passed to device functions. A "
         f"tile has {', '.join(_MEMBERS)}",
     )
 
@@ -160,7 +160,11 @@ def given_to_method(
     missing = [each for each in parameters if each not in given]
     if len(node.args) > len(parameters) or unknown or missing:
         signature = f"t.{row.name.rpartition('.')[2]}({', '.join(parameters)})"
-        fail(Part(unit, node), f"{written(node, unit)} does not fit", f"Call it as {signature}")
+        fail(
+            Part(unit, node),
+            f"{written(node, unit)} has wrong arguments",
+            f"Call it as {signature}",
+        )
     for parameter, example in _CONSTANTS.items():
         if isinstance(given.get(parameter), ast.expr):
             given[parameter] = _constant(unit, given[parameter], parameter, example)

@@ -257,7 +257,7 @@ def _take(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
             Part(tiles.reader.unit, node),
             f"{written(node, tiles.reader.unit)}: a tile of shape {shape} and places of shape "
             f"{of_places}",
-            "Take from each row by a row of places",
+            "Give places the extents of the tile along all axes except the last",
         )
     return tiles.of_elements("tile.take", intrinsic, {"shape": of_places}, [tile], places).result
 

@@ -86,7 +86,7 @@ def _check(operation: Operation, threads: int) -> None:
     if fits:
         return
     raise UnsupportedConstructError(
-        f"tiles of shapes {' and '.join(map(str, dict.fromkeys(shapes)))} meet in a block of "
+        f"tiles of shapes {' and '.join(map(str, dict.fromkeys(shapes)))} are used in a block of "
         f"{threads} threads",
         where=operation.source.where,
         value=shapes,

@@ -67,7 +67,7 @@ def _told(missing: str, place: str) -> CompileError:
         f"{library} {installed} has no {missing}, which {place} needs",
         value=missing,
         limit=f"kerneldsl is tested with {tested}",
-        remedy=f'Run: pip install "{tested}"; docs/releases.md says what another release takes',
+        remedy=f'Run: pip install "{tested}"; see docs/releases.md for other releases',
     )
 
 

@@ -109,9 +109,9 @@ def _load_file(path: Path) -> ModuleType:
         )
         if not Path(imported.__file__ or "").samefile(path):
             raise ArgumentValueError(
-                f"{path} is the module {name}, and another one of that name is imported",
+                f"{path} is the module {name}, and Python imports {imported.__file__} by this name",
                 value=str(path),
-                limit=f"It is {imported.__file__}",
+                limit="Folders of sys.path are searched in their order",
             )
         return imported
     module = importlib.util.module_from_spec(spec)

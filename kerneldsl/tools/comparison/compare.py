@@ -129,9 +129,9 @@ def compare_results(old: Any, new: Any, *, rate: float = 0.05, least: float = 0.
     common = [path for path in before if path in after]
     if not common:
         raise ArgumentValueError(
-            "the two files have no figure in common",
+            "the two files have no measurement in common",
             value=(len(before), len(after)),
-            limit=f"One has {len(before)} times and rates, the other {len(after)}",
+            limit=f"The first has {len(before)} times and rates, the second {len(after)}",
             remedy="Compare two runs of the same benchmark",
         )
     left_out = {
@@ -144,11 +144,11 @@ def compare_results(old: Any, new: Any, *, rate: float = 0.05, least: float = 0.
     if not pairs:
         path, why = next(iter(left_out.items()))
         raise ArgumentValueError(
-            "no figure of the two files can be compared",
+            "no measurement of the two files can be compared",
             value=why,
-            limit="A time or rate is a finite number above 0, and each of "
-            f"{format_count(len(left_out), 'figure')} has another: {path}, {why}",
-            remedy="Run the benchmark again, with more calls in a sample where its clock is coarse",
+            limit="A time or rate must be a finite number above 0. This is not so in "
+            f"{format_count(len(left_out), 'measurement')}: {path}, {why}",
+            remedy="Run the benchmark again. If its clock is coarse, time more calls per sample",
         )
     changes = _judged([each.change(1 - rate) for each in pairs], pairs, rate, least)
     is_rate = {each.path: each.new.more_is_better for each in pairs}

@@ -230,9 +230,9 @@ class CpuExecutable(Executable):
             if not (states == state).all():
                 unit = self.artifact.specialization.unit
                 raise BarrierDivergenceError(
-                    f"not all blocks of {unit.qualname} have come to the same barrier of the grid",
+                    f"blocks of {unit.qualname} wait at different barriers of the grid",
                     where=unit.locate(unit.tree),
-                    limit="Every thread of a launch must reach it",
+                    limit="Every thread of a launch must reach the same barrier",
                     remedy="Give it arguments that do not overlap in memory",
                 )
 

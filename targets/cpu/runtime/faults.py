@@ -56,11 +56,11 @@ def refuse_divergent_barriers(problems: Sequence[BarrierProblem]) -> None:
             else "The CPU target runs only barriers that it can prove every thread reaches"
         )
         remedy = (
-            "Move the barrier out of the condition, and guard only the work around it; or, if "
+            "Move the barrier out of the condition, and guard only the work around it. If "
             "the other threads have nothing left to do, let them return first: if i >= n: return"
         )
         if not problem.is_provable:
-            remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
+            remedy += ". Or promise that all threads have the same value: kd.uniform(value)"
         raise BarrierDivergenceError(
             f"this barrier may be divergent: {problem.what}",
             where=problem.where,

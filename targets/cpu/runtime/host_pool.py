@@ -149,7 +149,7 @@ def check_cpu() -> Iterator[Check]:
 
 def _check_threads() -> Check:
     from targets.cpu.runtime.processors import runnable_threads
-    from targets.cpu.runtime.threads import asked_threads, threading_layer
+    from targets.cpu.runtime.threads import requested_threads, threading_layer
 
     name = "cpu.threading_layer"
     try:
@@ -158,7 +158,7 @@ def _check_threads() -> Check:
         return Check(name, "problem", said_by(error), error.remedy)
     found = f"{layer.name} with {format_count(layer.thread_count, 'thread')}"
     if layer.name != "serial":
-        found += _thread_limit(asked_threads(), runnable_threads())
+        found += _thread_limit(requested_threads(), runnable_threads())
     if layer.name == "workqueue":
         return Check(
             name,

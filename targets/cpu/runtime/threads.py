@@ -196,19 +196,19 @@ def thread_count() -> int:
 
 
 def _choose() -> ThreadingLayer:
-    asked = choice("KERNELDSL_THREADING_LAYER")
+    requested = choice("KERNELDSL_THREADING_LAYER")
     reasons = []
-    for name in (asked,) if asked else LAYERS:
+    for name in (requested,) if requested else LAYERS:
         if name == "serial":
             return _SERIAL
         try:
             return _load(name)
         except (ImportError, OSError) as error:
             reasons.append(f"{name}: {error}")
-            _logger.debug("threading layer %s cannot be loaded: %s", name, error)
+            _logger.debug("threading requested %s cannot be loaded: %s", name, error)
     raise TargetUnavailableError(
-        f"the threading layer {asked!r} cannot be loaded ({'; '.join(reasons)})",
-        value=asked,
+        f"the threading requested {requested!r} cannot be loaded ({'; '.join(reasons)})",
+        value=requested,
         remedy="Unset KERNELDSL_THREADING_LAYER, or install the library "
         "(`pip install tbb` for tbb, your system's libgomp for omp)",
     )
@@ -241,10 +241,10 @@ def _too_few_threads(name: str, count: int, started: int) -> TargetUnavailableEr
     return TargetUnavailableError(
         f"{count} threads of the threading layer {name!r} cannot be started, {started} can",
         value=started,
-        limit="Threads take addresses (ulimit -v), and count among a user's processes (ulimit -u) "
-        "and a control group's (pids.max)",
-        remedy=f"Raise the limit, {fewer}unset KERNELDSL_THREADING_LAYER: the native layer takes "
-        "the threads that there are",
+        limit="Threads are limited by ulimit -v (addresses), ulimit -u (processes of the user) and "
+        "pids.max (control group)",
+        remedy=f"Raise the limit, {fewer}unset KERNELDSL_THREADING_LAYER: the native layer uses "
+        "the threads that can be started",
     )
 
 
@@ -261,7 +261,7 @@ def _load_own(count: int) -> ThreadingLayer:
     )
 
 
-def asked_threads() -> int | None:
+def requested_threads() -> int | None:
     """Return how many threads ``NUMBA_NUM_THREADS`` names, as Numba reads it, if it is set."""
     given = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if "numba" in sys.modules or os.path.exists(".numba_config.yaml"):
@@ -274,7 +274,7 @@ def asked_threads() -> int | None:
 def _runnable_count() -> int:
     """Return the threads of a pool: the requested number, at most as many as can run."""
     runnable = runnable_threads().threads
-    return min(asked_threads() or runnable, runnable)
+    return min(requested_threads() or runnable, runnable)
 
 
 def _import_pool(name: str) -> Any:

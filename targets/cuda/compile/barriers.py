@@ -30,7 +30,7 @@ def check_barriers(problems: Sequence[BarrierProblem]) -> None:
                 else AS_ONE,
                 remedy=problem.remedy
                 or "Move the barrier out of the condition, or make the condition the same in "
-                "every thread of the block; or, if the other threads have nothing left to do, "
+                "every thread of the block. If the other threads have nothing left to do, "
                 "let them return first: if i >= n: return",
                 chain=problem.chain,
             )

@@ -53,7 +53,7 @@ def with_access_to(peer: int) -> tuple[int, ...]:
 
 def can_access(driver: Driver, index: int, peer: int) -> bool:
     """Return whether kernels on a device can reach memory of another."""
-    doing = f"ask whether cuda:{index} can reach the memory of cuda:{peer}"
+    doing = f"query whether cuda:{index} can reach the memory of cuda:{peer}"
     devices = [driver.call(driver.api.cuDeviceGet, i, doing=doing) for i in (index, peer)]
     return bool(int(driver.call(driver.api.cuDeviceCanAccessPeer, *devices, doing=doing)))
 

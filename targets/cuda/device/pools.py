@@ -115,7 +115,7 @@ _idle: defaultdict[int, list[Any]] = defaultdict(list)
 def create_pool(driver: Driver, device: Device) -> PoolBackend:
     """Make a pool of the kind that the device and the environment allow."""
     attribute = driver.api.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-    doing = f"ask whether {device} has memory pools"
+    doing = f"query whether {device} has memory pools"
     handle = driver.call(driver.api.cuDeviceGet, device.index, doing=doing)
     has_pools = driver.call(driver.api.cuDeviceGetAttribute, attribute, handle, doing=doing)
     if not int(has_pools) or not is_on("KERNELDSL_POOL", default=True):

@@ -59,15 +59,15 @@ def stream_handle(stream: Any) -> int:
         return _checked(stream)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        told = protocol() if callable(protocol) else protocol
+        returned = protocol() if callable(protocol) else protocol
         try:
-            version, handle = told
+            version, handle = returned
             version, handle = int(version), int(handle)
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                f"__cuda_stream__ of {type(stream).__name__} gives {safe_repr(told)}",
+                f"__cuda_stream__ of {type(stream).__name__} returns {safe_repr(returned)}",
                 value=stream,
-                limit="It gives a version and a handle, both ints",
+                limit="It must return a version and a handle, two ints",
                 remedy="Pass the stream's handle as an int",
             ) from None
         if version != 0:

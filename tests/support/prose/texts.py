@@ -73,7 +73,7 @@ def _of_markdown(text: str) -> Iterator[Paragraph]:
         elif line.lstrip().startswith("|"):
             yield from _joined(held, "page")
             # The signs of a table within code are escaped.
-            for cell in re.split(r"(?<!\\)\|", _without_code(line)):
+            for cell in re.split(r"(?<!\\)\||<br>", _without_code(line)):
                 yield Paragraph(number, cell.strip(), "page")
         elif not line.strip() or line.startswith(("#", "<!--")):
             yield from _joined(held, "page")

@@ -196,8 +196,8 @@ def truth(x):
         (axis_of_a_launch, "axis is n, which is not a constant"),
         (exclusive_of_a_launch, "exclusive is n, which is not a constant"),
         (all_of_two_axes, r"tiles of shapes \(8, 4\) and \(32,\)"),
-        (one_index, "at has 1 index, and the tile 2 axes"),
-        (one_computed_index, "at has 1 index, and the tile 2 axes"),
+        (one_index, "at= has 1 index, and the tile has 2 axes"),
+        (one_computed_index, "at= has 1 index, and the tile has 2 axes"),
         (reshaped, r"has no 'reshape'.*A tile has T, all, any"),
         (counted, r"is a tile, .*a tile has T, all, any.*t\.take\(places\)"),
         (indexed, r"is a tile, .*a tile has T, all, any.*t\.take\(places\)"),
@@ -264,7 +264,7 @@ def converted_to_a_value(x, n):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (placed_by_an_argument, "at has 1 index, and the tile 2 axes"),
+        (placed_by_an_argument, "at= has 1 index, and the tile has 2 axes"),
         (unpacked, r"kd.tile.load\(x, 0, 8\) is a tile, and a number is needed here"),
         (stored_as_a_number, r"kd.tile.load\(x, 0, 8\) is a tile, and a number is needed here"),
         (used_as_an_index, r"kd.tile.arange\(8\) is a tile, and a number is needed here"),

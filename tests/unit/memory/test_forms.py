@@ -138,7 +138,7 @@ def test_what_is_not_like_the_base_is_refused():
                 form.over(other)
         with pytest.raises(ArgumentValueError, match="cannot be allocated"):
             form.empty()
-        with pytest.raises(ArgumentTypeError, match="a form was requested for an ndarray"):
+        with pytest.raises(ArgumentTypeError, match="a form cannot be made of an ndarray"):
             kd.ArrayForm(np.zeros(3))
         y = kd.empty((4, 4), np.float32)
         y.close()

@@ -177,7 +177,7 @@ def test_events_of_a_track_do_not_cross(profile: kd.Profile, tmp_path: Path) -> 
 
 
 def test_another_ending_is_refused(profile: kd.Profile, tmp_path: Path) -> None:
-    with pytest.raises(kd.ArgumentValueError, match=r"A trace ends in \.json"):
+    with pytest.raises(kd.ArgumentValueError, match=r"The name of a trace ends in \.json"):
         profile.timeline(tmp_path / "trace.txt")
     with pytest.raises(kd.ArgumentTypeError, match="the file is 3"):
         profile.timeline(3)  # type: ignore[arg-type]

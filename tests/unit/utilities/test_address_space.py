@@ -133,7 +133,7 @@ def test_what_the_error_says(monkeypatch):
     ) as caught:
         require_addresses("compiling k")
     assert caught.value.value == MIB
-    assert "100 MiB (RLIMIT_AS, ulimit -v), of which 99 MiB are in use" in str(caught.value)
+    assert "100 MiB (RLIMIT_AS, ulimit -v); 99 MiB are in use" in str(caught.value)
 
 
 def test_without_a_limit_one_call_is_made(monkeypatch):

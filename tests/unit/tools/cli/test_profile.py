@@ -128,9 +128,12 @@ def test_a_second_interrupt_ends_the_script() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--timeline", "{folder}/z.foo"), "A trace ends in .json, a picture in .pdf, .png, .svg"),
+        (
+            ("--timeline", "{folder}/z.foo"),
+            "The name of a trace ends in .json, of a picture in .pdf, .png, .svg",
+        ),
         (("--timeline", "{folder}/none/z.json"), "There is no folder {folder}/none"),
-        (("--timeline", "{folder}"), "the timeline was to be written to"),
+        (("--timeline", "{folder}"), "a timeline cannot be written to"),
         (("--timeline", "{folder}/z.svg"), "needs matplotlib"),
         (("--nvtx",), "need the package nvtx"),
         (("--cupti",), "needs the package cupti-python"),

@@ -122,7 +122,7 @@ def test_what_one_run_has_alone_and_other_machines_are_told() -> None:
 
 
 def test_runs_of_different_benchmarks_are_refused() -> None:
-    with pytest.raises(kd.ArgumentValueError, match="no figure in common"):
+    with pytest.raises(kd.ArgumentValueError, match="no measurement in common"):
         compare_results({"a_us": 1.0}, {"b_us": 1.0})
 
 
@@ -154,6 +154,6 @@ def test_files_of_zeros_have_figures_that_cannot_be_compared() -> None:
     with pytest.raises(kd.ArgumentValueError) as refused:
         compare_results(zeros, sampled(1.0, 1) | {"samples": {"a": [1.0] * 8, "b": [1.0] * 8}})
     said = str(refused.value)
-    assert "each of 2 figures has another: samples: a, 0 in the old file" in said
+    assert "This is not so in 2 measurements: samples: a, 0 in the old file" in said
     assert "finite number above 0" in said
     assert "0 times and rates" not in said

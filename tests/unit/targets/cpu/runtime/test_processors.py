@@ -113,7 +113,7 @@ def test_the_limit_that_acts_is_named(monkeypatch, asked, variable, runnable, sa
     monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
     if variable is not None:
         monkeypatch.setenv("NUMBA_NUM_THREADS", variable)
-    monkeypatch.setattr(threads, "asked_threads", lambda: asked)
+    monkeypatch.setattr(threads, "requested_threads", lambda: asked)
     monkeypatch.setattr(processors, "runnable_threads", lambda: runnable)
     (check,) = [each for each in check_cpu() if each.name == "cpu.threading_layer"]
     assert said in check.found
