@@ -16,10 +16,10 @@ from kerneldsl.contract import Artifact, CompileOptions
 from kerneldsl.contract.options import EntryForm
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
-from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signature
 from kerneldsl.language.types import NoneType, Type
 from kerneldsl.placement.registry import target_writing
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["OFFLINE", "Exported", "export_function", "result_of", "signature_of"]
 
@@ -100,7 +100,7 @@ def export_function(
     kind = _require_number(result, f"the result of {name}")
     text = f"def {name}({', '.join(('out', *parameters))}):\n"
     text += f"    out[0] = {name}_body({', '.join(parameters)})\n"
-    kernel = made_by(made_function(text, name, {f"{name}_body": function}), compiled)
+    kernel = made_by(written_function(name, text, {f"{name}_body": function}, __name__), compiled)
     return Exported(kernel, (ArrayKind(kind.dtype, 1, "C"), *kinds), kind)
 
 
@@ -123,7 +123,7 @@ def _probe(
     """Return a kernel that calls a device function, and the type of what that returns."""
     parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
     text = f"def {name}({parameters}):\n    {name}_body({parameters})\n"
-    probe = made_by(made_function(text, name, {f"{name}_body": function}))
+    probe = made_by(written_function(name, text, {f"{name}_body": function}, __name__))
     compiler, specialization = probe.specialization(*signature_of(kinds), **OFFLINE)
     typed = compiler.typed_unit(specialization.unit, specialization.kinds)
     (called,) = dict.fromkeys(typed.calls.values())

@@ -1,34 +1,21 @@
-"""Functions of texts that this package writes; linecache has them, for messages."""
+"""Device functions of a text that this package writes."""
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import re
-from types import FunctionType
+from collections.abc import Mapping
 from typing import Any
 
 from kerneldsl.kernels.decorators import func
+from kerneldsl.utilities.written_functions import written_function
 
-__all__ = ["made_function", "made_functions"]
-
-_numbers = itertools.count()
-
-
-def made_function(text: str, name: str, namespace: dict[str, Any]) -> FunctionType:
-    """Return the function `name` of a text, which sees the values of a namespace."""
-    filename = f"<kerneldsl {name} {next(_numbers)}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    exec(compile(text, filename, "exec"), namespace)  # a text of this package
-    found: FunctionType = namespace[name]
-    return found
+__all__ = ["made_functions"]
 
 
-def made_functions(text: str, module: str, namespace: dict[str, Any]) -> dict[str, Any]:
+def made_functions(text: str, module: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
     """Return the functions of a text as device functions, by name. They see each other."""
-    namespace["__name__"] = module
     first, *others = re.findall(r"^def (\w+)", text, re.MULTILINE)
-    made_function(text, first, namespace)
-    made = {name: func(namespace[name]) for name in (first, *others)}
-    namespace.update(made)
+    space = written_function(first, text, namespace, module).__globals__
+    made = {name: func(space[name]) for name in (first, *others)}
+    space.update(made)
     return made

@@ -17,10 +17,10 @@ from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.frontend.linked_code import CodeForm, LinkedCode
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.kernels.linking import FORMS
-from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.utilities.modules import is_of_numba
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = [
     "LTOIR",
@@ -173,7 +173,7 @@ def declare_device(
     files = read_links(link or ())
     parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
     body = "pass" if returned is None else "return 0"
-    function = made_function(f"def {name}({parameters}):\n    {body}\n", name, {})
+    function = written_function(name, f"def {name}({parameters}):\n    {body}\n", {}, __name__)
     code = LinkedCode(
         name,
         kinds,  # type: ignore[arg-type]  # numbers, as was checked

@@ -10,8 +10,8 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.api import auto_device, device_array
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
-from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.intrinsics.places import grid
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["Reduce", "reduce"]
 
@@ -51,8 +51,8 @@ class Reduce:
         if isinstance(functor, FunctionType):
             called = jit(functor, device=True)
         namespace: dict[str, Any] = {"grid": grid, "functor": called}
-        self._fold: CUDADispatcher = jit(made_function(_PASS, "fold", dict(namespace)))
-        self._finish: CUDADispatcher = jit(made_function(_FINISH, "finish", dict(namespace)))
+        self._fold: CUDADispatcher = jit(written_function("fold", _PASS, namespace, __name__))
+        self._finish: CUDADispatcher = jit(written_function("finish", _FINISH, namespace, __name__))
 
     def __call__(
         self, arr: Any, size: Any = None, res: Any = None, init: Any = 0, stream: Any = 0

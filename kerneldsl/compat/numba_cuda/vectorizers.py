@@ -18,12 +18,12 @@ from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.compat.numba_cuda.typing import argument_types
 from kerneldsl.kernels.exported import result_of
-from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.intrinsics.places import grid
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.lowering.numba_internals.vocabulary import as_dtype, normalize_signature
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.broadcasting import broadcast_shapes, spread
+from kerneldsl.utilities.written_functions import written_function
 
 __all__ = [
     "ArrayFunction",
@@ -136,7 +136,8 @@ class ArrayFunction:
         # As an identifier, also of a lambda.
         name = prefix + re.sub(r"\W", "_", self.py_func.__name__)
         written = text.format(name=name, args=", ".join(names), items=", ".join(items))
-        return jit(made_function(written, name, {"__grid__": grid, "__core__": self.core}))
+        namespace = {"__grid__": grid, "__core__": self.core}
+        return jit(written_function(name, written, namespace, __name__))
 
     def _append(self, signature: Any, kinds: Sequence[Any], inputs: int, kernel: Any) -> None:
         dtypes = tuple(map(_dtype, kinds))
