@@ -15,7 +15,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded import may_overlap
-from kerneldsl.repeating.recorded_calls import note_constant, note_made, note_scalar
+from kerneldsl.repeating.recorded_calls import is_captured, note_constant, note_made, note_scalar
 from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array
 from stdlib_kernels.parameters import axis_or_flat
@@ -149,7 +149,7 @@ def constant_beside(like: Array, numbers: np.ndarray[Any, Any]) -> Array:
     if isinstance(like, np.ndarray):
         found: Array = np.ascontiguousarray(numbers)
     elif numbers.nbytes > MAX_KEPT_BYTES:
-        return kd.to_device(numbers, device=like.device)
+        return _upload(like.device, numbers)
     else:
         found = _uploaded(like.device, numbers.dtype, numbers.shape, numbers.tobytes())
         if found.is_closed:
@@ -163,7 +163,13 @@ def constant_beside(like: Array, numbers: np.ndarray[Any, Any]) -> Array:
 def _uploaded(
     device: kd.Device, dtype: np.dtype[Any], shape: tuple[int, ...], numbers: bytes
 ) -> kd.DeviceArray:
-    return kd.to_device(np.frombuffer(numbers, dtype).reshape(shape), device=device)
+    return _upload(device, np.frombuffer(numbers, dtype).reshape(shape))
+
+
+def _upload(device: kd.Device, numbers: np.ndarray[Any, Any]) -> kd.DeviceArray:
+    """Copy numbers now, also while the current stream is captured."""
+    stream = kd.default_stream(device) if is_captured(device) else None
+    return kd.to_device(numbers, device=device, stream=stream)
 
 
 def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import kerneldsl as kd
 from kerneldsl.repeating.foreign_calls import working_with
-from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
+from kerneldsl.repeating.recorded_calls import refuse_captured, refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors, warn_user
 from stdlib_kernels.inputs import Call, Parameters, call_of_theirs
 
@@ -89,6 +89,7 @@ def _taking_any(
                     with_ours: Any = repeating or function
                     return cast("R", call.returned(with_ours(*call.args, **call.named)))
         if is_apart:
+            refuse_captured((*args, *kwargs.values()))
             refuse_to_repeat()
         return function(*args, **kwargs)
 

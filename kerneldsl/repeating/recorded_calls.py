@@ -16,12 +16,14 @@ import functools
 import inspect
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from kerneldsl.contract import Device
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
@@ -33,16 +35,20 @@ from kerneldsl.repeating.recorded import (
     may_overlap,
     number_values,
 )
+from kerneldsl.streams.current import ambient_stream, in_use_word
+from kerneldsl.streams.order import refuse_recording
 from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 
 __all__ = [
     "Repeated",
     "end_by",
+    "is_captured",
     "launch",
     "launch_over",
     "note_constant",
     "note_made",
     "note_scalar",
+    "refuse_captured",
     "refuse_to_repeat",
     "repeat_calls",
     "run_on_host",
@@ -143,6 +149,27 @@ def refuse_to_repeat() -> None:
         _current.recording.is_repeatable = False
 
 
+def is_captured(device: Device) -> bool:
+    """Return whether launches on a device are recorded now instead of run."""
+    return is_recorded(ambient_stream(device))
+
+
+def refuse_captured(values: Iterable[Any]) -> None:
+    """Refuse a call with NumPy arrays alone while the current stream is captured.
+
+    It reads elements, such as a scalar result, before the recorded launches run.
+    """
+    if not in_use_word[0]:
+        return
+    kinds = [isinstance(each, DeviceArray) for each in values if isinstance(each, _ARRAYS)]
+    if kinds and not any(kinds):
+        refuse_recording(
+            ambient_stream(current_device()),
+            "call a function of the library with NumPy arrays",
+            "Pass device arrays: make them with kd.to_device(x) before the capture",
+        )
+
+
 def repeat_calls(
     function: Callable[P, R], take: Callable[[Callable[P, R]], Callable[P, R]]
 ) -> Callable[P, R]:
@@ -162,7 +189,7 @@ def repeat_calls(
             # As `call`, in half the time: the first argument is in no tuple.
             if type(first) is np.ndarray and not rest and not named:
                 known = calls.get(_form_on_host(first))
-                if known is not None and not known.kept and not _recording_threads:
+                if known is not None and not (known.kept or _recording_threads or in_use_word[0]):
                     found = known.repeat(first)
                     return found
             elif type(first) in _without_key:
@@ -225,6 +252,8 @@ class Repeated:
                 key, arrays = self._told_apart(key, arrays, args, named)
             if key is None or not arrays:
                 return self._otherwise(*args, **named)
+        if in_use_word[0]:
+            refuse_captured(arrays)
         found = self.calls.get(key, _unknown)
         if found is None:
             return self._function(*args, **named)

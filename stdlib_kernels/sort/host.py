@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.recorded_calls import launch, refuse_to_repeat
+from kerneldsl.repeating.recorded_calls import is_captured, launch, refuse_to_repeat
 from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.sort.onesweep import Order
@@ -171,9 +171,11 @@ def sort_on_host(
     refuse_to_repeat()  # the digits that are left to sort by follow from the elements
     chunk = max(MIN_CHUNK, -(-flat.size // MAX_PARTS))
     parts = -(-flat.size // chunk)
-    found = np.empty((parts, 2), keys.dtype)
-    find_extremes[parts, 1](flat, found, chunk, order.flip, rank=order.rank)
-    bits = (int(found[:, 0].min()) ^ int(found[:, 1].max())).bit_length()
+    bits = 8 * keys.dtype.itemsize
+    if isinstance(keys, np.ndarray) or not is_captured(keys.device):
+        found = np.empty((parts, 2), keys.dtype)
+        find_extremes[parts, 1](flat, found, chunk, order.flip, rank=order.rank)
+        bits = (int(found[:, 0].min()) ^ int(found[:, 1].max())).bit_length()
     if is_cut:
         shift = max(0, bits - 8)
         counts, bounds = np.empty((parts, RADIX), np.int64), np.empty(RADIX + 1, np.int64)

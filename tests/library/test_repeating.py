@@ -365,6 +365,27 @@ def test_streams_order_repeated_calls():
         kd.synchronize()
 
 
+@pytest.mark.parametrize("function", [reduce.sum, sort.sort, stencil.gaussian_filter])
+def test_a_capture_refuses_numpy_arrays(cpu, function):
+    # A scalar was read before its launch, and a sort read the digits that were left.
+    x, options = np.arange(50.0), (1,) if function is stencil.gaussian_filter else ()
+    for _ in range(3):  # a repeated call, too
+        want = function(x, *options)
+    stream = kd.Stream()
+    with stream.capture(), pytest.raises(kd.GraphError, match=r"Pass device arrays.*kd.to_device"):
+        function(x, *options)
+    assert np.array_equal(function(x, *options), want)
+
+
+def test_a_capture_reads_weights_of_the_host(cpu):
+    x, weights = np.arange(12.0).reshape(3, 4), np.ones((3, 3))
+    device_x = kd.to_device(x)
+    with kd.Stream().capture() as graph:
+        found = stencil.correlate(device_x, weights)
+    graph.launch()
+    np.testing.assert_array_equal(found.copy_to_host(), stencil.correlate(x, weights))
+
+
 def test_results_are_made_as_launches_take_them(cpu):
     copied = counted([])
     x = kd.to_device(np.arange(64.0))

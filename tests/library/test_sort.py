@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels import arrays
 from stdlib_kernels.compact import unique
 from stdlib_kernels.sort import argsort, merge, ordering, searchsorted, sort, sort_pairs, top_k
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
@@ -307,3 +308,22 @@ def test_options_of_numpy_that_change_nothing(call, rng, function):
     for options in ({"kind": "quicksort"}, {"stable": False}):
         np.testing.assert_array_equal(call(lambda x, by=options: function(x, **by), x), exact)
     np.testing.assert_array_equal(function(x, -1, "stable"), exact)
+
+
+@pytest.mark.parametrize("n", [9, SHORT + 1, 3000, LONG_ROW])
+@pytest.mark.parametrize("dtype", ["float64", "int16"])
+def test_a_captured_sort_sorts_what_is_there_at_the_launch(rng, n, dtype):
+    # Also the first sort, which uploads the bounds of rows. Digits were those of elements unread.
+    arrays._uploaded.cache_clear()
+    with kd.use("cpu"):
+        x = kd.to_device(np.zeros(n, dtype))
+        stream = kd.Stream()
+        with stream.capture() as graph:
+            found, places = sort(x), argsort(x)
+        for high in (3, 30000):
+            now = rng.integers(-high, high, n).astype(dtype)
+            x.copy_from_host(now)
+            graph.launch(stream)
+            stream.synchronize()
+            np.testing.assert_array_equal(found.copy_to_host(), np.sort(now))
+            np.testing.assert_array_equal(places.copy_to_host(), np.argsort(now, stable=True))
