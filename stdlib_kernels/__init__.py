@@ -92,7 +92,10 @@ def __getattr__(name: str) -> object:
             near = near or get_close_matches(name, __all__, 1, 0.65)
             if name in _INSTEAD:
                 said += f". Write {_INSTEAD[name]}"
-            elif hasattr(import_module(f"{__name__}.{_NAMESPACE}"), name):
+            # NumPy has all names of the namespace, and is imported faster.
+            elif hasattr(import_module("numpy"), name) and hasattr(
+                import_module(f"{__name__}.{_NAMESPACE}"), name
+            ):
                 said += f". Write {__name__}.{_NAMESPACE}.{name}"
             else:
                 said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"

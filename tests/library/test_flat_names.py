@@ -117,6 +117,16 @@ def test_the_namespace_of_device_arrays_is_imported_when_it_is_used():
     assert shown == "True\n"
 
 
+def test_a_misspelled_name_imports_no_family():
+    program = (
+        "import sys, stdlib_kernels as sk; "
+        "print(hasattr(sk, 'srot'), *(each for each in sys.modules if each.startswith('stdlib_k')))"
+    )
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown == "False stdlib_kernels\n"
+
+
 def test_importing_the_library_imports_nothing_else():
     program = (
         "import sys; before = {*sys.modules}; import stdlib_kernels; dir(stdlib_kernels); "

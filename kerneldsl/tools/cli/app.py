@@ -131,6 +131,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         name="kerneldsl",
         cls=output.CommandGroup,
         help="Kernels written in Python, for GPUs and CPUs.",
+        context_settings={"help_option_names": ["--help", "-h"]},
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,

@@ -141,9 +141,10 @@ def test_versions(capsys):
     assert "llvmlite" in capsys.readouterr().out
 
 
-def test_help_lists_commands_without_loading_them(capsys, monkeypatch):
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_commands_without_loading_them(capsys, monkeypatch, option):
     monkeypatch.setattr(app, "get_command", lambda name: pytest.fail(f"{name} was loaded"))
-    assert call("--help") == 0
+    assert call(option) == 0
     shown = capsys.readouterr().out
     for command in ("compile", "versions", "demo"):
         assert command in shown
