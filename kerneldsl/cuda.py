@@ -15,10 +15,10 @@ from typing import Any
 
 from kerneldsl.language.other_names import ON_HOST, VALUE_ALIASES, VALUE_VECTORS, words_for_vectors
 
-#: By this attribute the front end knows that numba.cuda is this package.
+#: Attribute by which the front end recognizes numba.cuda as this package.
 __kerneldsl__ = True
 
-#: What numba.cuda says of who made it.
+#: Name of the implementation of numba.cuda.
 implementation = "kerneldsl"
 HAS_NUMBA = True
 
@@ -140,7 +140,7 @@ SUBMODULES = {
     "typing.typeof": ("numba.core.typing.typeof",),
     "vectorizers": (".vectorizers", ".gufuncs"),
 }
-#: How names differ from numba-cuda's. The migration page has these sentences.
+#: Differences of names from numba-cuda's. The migration page has these sentences.
 DIFFERENCES = {
     **dict.fromkeys(_VALUES.split(), "is a value of kernels; arrays have no such elements"),
     **dict.fromkeys(
@@ -161,7 +161,8 @@ DIFFERENCES = {
     "reduce": "folds in an order that depends only on the number of elements",
     "select_device": "selects a device for the current thread",
 }
-#: What kernels may not contain, to what the error says and what to write. It is on that page, too.
+#: Constructs that kernels may not contain, with the error's text and the remedy. The migration page
+#: has them, too.
 REFUSED = {
     "a device function that calls itself": ("calls itself", "a loop"),
     "a string of an array in an expression (constants can be assigned)": (
@@ -186,7 +187,7 @@ REFUSED = {
         "an array; kernels take pointers",
     ),
 }
-#: What to write in kerneldsl's own vocabulary, if the name there is another one.
+#: Replacements in kerneldsl's own vocabulary, if the name there is another one.
 INSTEAD = {
     **ON_HOST,
     **dict.fromkeys(_NAMES[".compiler"].split(), "kernel.ptx"),
@@ -306,7 +307,7 @@ def __dir__() -> list[str]:
 __all__ = [*_HOME, *_VECTORS]  # noqa: PLE0604
 
 
-# So that `from kerneldsl.cuda.random import …` finds them; none imports anything yet.
+# These entries make `from kerneldsl.cuda.random import …` work; none imports anything yet.
 __path__: list[str] = []
 for _name, _homes in SUBMODULES.items():
     if not _homes or _homes[0] not in _WHOLE:

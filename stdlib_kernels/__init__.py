@@ -52,7 +52,7 @@ _FAMILIES = {
 }
 #: The namespace of device arrays. Its names are not here.
 _NAMESPACE = "array_api"
-#: What to write for functions of NumPy that the library lacks, or has by another name.
+#: Replacements for functions of NumPy that the library lacks, or has by another name.
 _INSTEAD = {
     "amax": "max(x)",
     "amin": "min(x)",
@@ -99,7 +99,7 @@ def __getattr__(name: str) -> object:
                 said += f". Write {__name__}.{_NAMESPACE}.{name}"
             else:
                 said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"
-        # Of no object, so that Python does not name the nearest one a second time.
+        # The error names no object, so that Python does not suggest a name a second time.
         raise AttributeError(said, name=name, obj=None)
     from kerneldsl.utilities.locks import no_fork
 

@@ -26,7 +26,7 @@ R = TypeVar("R")
 _RAISED = """kerneldsl.errors.ArgumentError
     If `x` is not an array, or its dtype, the axis or another argument does not fit.
 """
-#: Its place in a docstring: the start of the section of errors, or of the first one after that.
+#: Place of the text in a docstring: the section of errors, or the first one after that.
 _PLACE = re.compile(r"^( *)(Raises\n *------\n|(?:Warns|See Also|Notes|Examples)\n)", re.MULTILINE)
 
 

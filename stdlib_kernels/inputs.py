@@ -212,7 +212,7 @@ class Call:
                 found[at] = _as_loose(name, value, device)
         beside = [at for at, each in takes.items() if each.numbers == "any"]
         if beside and not any(isinstance(found[at], np.ndarray | kd.DeviceArray) for at in takes):
-            # Of numbers alone NumPy's say the dtype, and Python's if there are no others.
+            # If all are numbers, NumPy's determine the dtype, and Python's if there are no others.
             scalars = [at for at in beside if isinstance(found[at], np.generic)]
             for at in scalars or beside:
                 found[at] = _as_loose(given[at][0], found[at], device)

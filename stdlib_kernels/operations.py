@@ -43,7 +43,7 @@ def identity_of(op: Any, number: np.dtype[Any]) -> Any:
     """Return what a sum, a product or an extreme of numbers of a dtype is, of no elements."""
     if op in (add, multiply):
         return number.type(op is multiply)
-    # Of extremes the last number of the dtype that they look for, inf of floats.
+    # The identity of an extreme is the last number of the dtype in its direction, inf for floats.
     if number.kind in "fc":
         last = -np.inf if op is larger else np.inf
         return number.type(complex(last, last) if number.kind == "c" else last)

@@ -186,7 +186,7 @@ def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def common_dtype(*values: Any) -> np.dtype[Any]:
     """Return NumPy's dtype for arrays and numbers; Python's numbers take the arrays' precision."""
     try:
-        # Which integer of Python's it is does not count: `scalar_of` refuses one that is too large.
+        # The value of a Python integer does not matter: `scalar_of` refuses one that is too large.
         weak = (v if isinstance(v, bool) or not isinstance(v, int) else 0 for v in values)
         return np.result_type(*(getattr(v, "dtype", v) for v in weak))
     except TypeError as error:

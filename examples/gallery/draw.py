@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-#: What is no picture's program.
+#: Programs that draw no picture.
 HELPERS = {"draw", "picture"}
 
 

@@ -1,4 +1,4 @@
-"""From a value to the forms in which a notebook shows it: plain text, and a card in HTML."""
+"""Forms in which a notebook shows a value: plain text, and a card in HTML."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CARDS = {
     "kerneldsl.utilities.formatting.AsTable": "tables.table_card",
     "kerneldsl.utilities.shown.ShownTuple": "explanations.tuple_card",
 }
-#: Of these the plain text is what ``print`` shows, since their repr is a line.
+#: Classes with the text of ``print`` as their plain text, since their repr is one line.
 _PRINTED = (
     "kerneldsl.explain.explanation.Explanation",
     "kerneldsl.explain.explanation.Finding",
@@ -75,7 +75,7 @@ def mimebundle(
 
     found = {_PLAIN: _plain_text(thing)} if is_wanted(_PLAIN) else {}
     if is_wanted(_HTML) and (include is not None or is_html_shown()):
-        # What is shown may be what is being debugged: the plain text is there whatever fails here.
+        # The value may be the object of debugging: the plain text is shown whatever fails here.
         with contextlib.suppress(Exception):
             found[_HTML] = str(_maker(type(thing))(thing))
     return found

@@ -158,7 +158,7 @@ _SASS_LINE = re.compile(r'^\s*//## File "([^"]*)", line (\d+)')
 _LLVM_PLACE = re.compile(r"^!(\d+) = !DILocation\(line: (\d+)", re.MULTILINE)
 _LLVM_USE = re.compile(r"!dbg !(\d+)")
 _MANGLED = re.compile(r"_ZN?\d\w*")
-#: What Numba writes for a character that a mangled name cannot have.
+#: Numba's escape of a character that a mangled name cannot have.
 _ESCAPED = re.compile(r"_([0-9a-f]{2})")
 #: Scope of functions that are made while the program runs; every kernel's entry is one.
 _DYNAMIC = "<dynamic>"
@@ -167,11 +167,11 @@ _DYNAMIC = "<dynamic>"
 class CodeForm(NamedTuple):
     """Compiled code in a card."""
 
-    #: What it is, and for which architecture.
+    #: Form of the code and its architecture.
     title: str
-    #: Its listing.
+    #: Listing of the code.
     code: Html
-    #: Lines of the source that it is joined to.
+    #: Source lines that the listing is linked with.
     lines: frozenset[int]
 
 
@@ -266,7 +266,7 @@ _MAX_LOOPED_STATEMENTS = 40
 #: Extent along each axis of a launch over an extent, as explanations assume it of arrays.
 _EXTENT = 1024
 
-#: What was explained of each kernel's normal form, as long as that lives.
+#: Explanations of each kernel's normal form, until it is deleted.
 _known: WeakKeyDictionary[FunctionUnit, dict[Any, Explanation | None]] = WeakKeyDictionary()
 
 

@@ -51,9 +51,9 @@ def code_card(code: Code) -> Html:
 class _Call(NamedTuple):
     """A call as it is written in a magic's line, evaluated but not called."""
 
-    #: What is called.
+    #: The called object.
     called: Any
-    #: Its arguments.
+    #: Arguments of the call.
     args: tuple[Any, ...]
     named: dict[str, Any]
 
@@ -132,7 +132,7 @@ def _read(name: str, line: str, names: dict[str, Any]) -> _Call:
         # IPython shows this alone: the frames up to here do not help the reader.
         error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
         raise error
-    # What the call passes, starred arguments too, as Python itself reads it.
+    # Python itself evaluates the arguments of the call, starred ones included.
     tree.func = ast.parse("lambda *args, **named: (args, named)", mode="eval").body
     return _Call(called, *_evaluate(tree, names))
 

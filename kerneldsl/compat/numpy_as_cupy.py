@@ -155,6 +155,6 @@ class _Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """From now on ``import cupy`` gives this."""
+    """Make ``import cupy`` return this module from now on."""
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.insert(0, _Finder())

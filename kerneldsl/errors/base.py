@@ -163,7 +163,7 @@ class KernelError(Exception):
     def keep_details(self) -> None:
         """Keep what :attr:`details` shows now, before the traceback is shortened; once."""
         if "_details" not in self.__dict__:
-            # Without the frames, which would keep the user's arrays alive.
+            # The frames are left out, since they would keep the user's arrays alive.
             self._details = traceback.TracebackException.from_exception(self, lookup_lines=False)
 
     def _message_changed(self) -> None:

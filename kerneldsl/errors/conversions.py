@@ -86,7 +86,7 @@ def odd_dtype(dtype: np.dtype[Any], known: Sequence[str]) -> tuple[str, str, str
     return shown if dtype.isnative else f"{shown} of foreign byte order", limit, remedy
 
 
-# It is in a separate module because the other errors are imported before NumPy.
+# This class is in a separate module because the other errors are imported before NumPy.
 class AxisError(ArgumentValueError, np.exceptions.AxisError):
     """The array has no such axis.
 

@@ -118,7 +118,7 @@ class DeviceMemoryError(DriverError):
 
 
 class OutOfMemoryError(DeviceMemoryError, MemoryError):
-    """There is no memory left on the device, or a pool reaches its limit."""
+    """The device has no free memory, or a pool reaches its limit."""
 
 
 class KernelImageError(DriverError):

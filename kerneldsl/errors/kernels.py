@@ -62,7 +62,7 @@ class UnsupportedConstructError(KernelError, SyntaxError):
         self.filename, self.lineno, self.text = where.filename, where.lineno, where.line
         if where.col_offset is not None:
             self.offset = where.col_offset + 1
-            # Without an end Python 3.13 underlines the rest of the line, and others one column.
+            # If there is no end, Python 3.13 underlines the rest of the line; one column is better.
             end = where.end_col_offset
             self.end_lineno = where.lineno
             self.end_offset = (where.col_offset + 1 if end is None else end) + 1

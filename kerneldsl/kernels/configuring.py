@@ -200,7 +200,7 @@ class LaunchMixin(Generic[P]):
                 and stream is None
                 and _are_plain(extent, 1 if block is None else block, shared_bytes)
             ):
-                # One extent alone is what the native code looks up.
+                # Native code looks up single extents only.
                 is_alone = len(extent) == 1 and block is None and shared_bytes == 0
                 key = extent[0] if is_alone else (extent, block, shared_bytes)
                 if (found := self._extents.get(key)) is not None:

@@ -302,7 +302,7 @@ def _check_values(constants: dict[str, Any]) -> None:
                 f"{type(value).__name__}",
                 value=value,
                 limit=_LIMIT,
-                # Only functions of libraries can be called by a lambda.
+                # A lambda can call functions of libraries only.
                 remedy=WRITE_FUNCTION
                 if is_bound(value) or not hasattr(value, "__name__")
                 else "Pass a lambda that calls it",

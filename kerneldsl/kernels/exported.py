@@ -23,7 +23,7 @@ from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["OFFLINE", "Exported", "export_function", "result_of", "signature_of"]
 
-#: Where types are found: no device is needed.
+#: Options for determining types: no device is needed.
 OFFLINE: dict[str, Any] = {"target": target_writing("ptx"), "arch": "sm_90"}
 
 
@@ -37,9 +37,9 @@ class Exported(NamedTuple):
 
     #: The entry.
     kernel: Kernel[Any, Any]
-    #: What it is compiled for: the result, if there is one, and the parameters.
+    #: Kinds of the result, if there is one, and of the parameters.
     kinds: tuple[Kind, ...]
-    #: What it returns; ``None`` for nothing.
+    #: Kind of the result; ``None`` if there is none.
     result: ScalarKind | None
 
     def artifact(self, arch: str) -> Artifact:

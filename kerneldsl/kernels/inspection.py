@@ -402,7 +402,8 @@ class InspectionMixin:
             arch = device.arch if arch is None else arch
         else:
             maker = get_target(target).compiler
-            # So that what a launch has compiled is shown, and serves one.
+            # The device's architecture: code that launches have compiled is shown, and inspected
+            # code serves them.
             here = get_target(target).devices()
             if arch is None and here:
                 arch = here[0].arch

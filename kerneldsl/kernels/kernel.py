@@ -32,7 +32,7 @@ __all__ = ["DeviceFunction", "Kernel", "KernelOptions"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: What the command line uses of a kernel; interpreters complete other names alone.
+#: Names that the command line uses; interpreters do not complete these.
 _INTERNAL = frozenset({"artifact", "launched", "specialization"})
 
 #: Held while a kernel is given its dispatcher.
@@ -88,7 +88,7 @@ class Kernel(NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Show
         wrapper: Any = self
         functools.update_wrapper(wrapper, function, updated=())
         if attributes := _attributes_of(function):
-            # Only then: CPython finds methods faster on an object without a __dict__.
+            # An object without a __dict__ is kept without one: CPython finds its methods faster.
             self.__dict__.update(attributes)
         self.function = function
         self.options = options
@@ -142,8 +142,8 @@ class Kernel(NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Show
         """Return the kernel to inspect: for a kernel with a space, the member with this block."""
         return self
 
-    # For a type checker a kernel cannot be called, so that the mistake is an error on its line.
-    # After a call that never returns, the following lines would not be checked.
+    # Type checkers see no __call__, so that a call is an error on its line. After a call that never
+    # returns, the following lines would not be checked.
     if not TYPE_CHECKING:
 
         @shorten_errors
@@ -279,7 +279,7 @@ class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
     def __init__(self, function: Callable[P, R], code: LinkedCode | None = None) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        #: By these attributes the front end knows it.
+        #: Attributes by which the front end recognizes the function.
         self.__kerneldsl_function__ = function
         self.__kerneldsl_linked__ = code
         self.__qualname__: str

@@ -43,8 +43,8 @@ __all__ = ["BoundLaunch", "Launch", "make_launch"]
 
 P = ParamSpec("P")
 
-#: After so many launches of one shape through Python the native launcher is made, which costs
-#: a tenth of a second. After that, a launch is prepared when it is repeated.
+#: Launches of one shape through Python before the native launcher is made, which costs a tenth of a
+#: second. Later, launches before one is prepared.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
 #: Kinds of arguments and places of one shape that the native launcher knows at the same time.
 _MAX_TABLES = 4
@@ -85,7 +85,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         self._dispatcher = kernel._dispatcher
         self._shape = shape
         shape.tuning = getattr(kernel, "_tuning", None)
-        #: What the native launcher knows of this launch.
+        #: Tables of the native launcher for this launch.
         self._tables: tuple[Any, ...] = ()
         #: Launches through Python, and after how many the native launcher is tried (again).
         self._slow_count = 0
@@ -196,7 +196,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         made = None
         if is_native:
             made = prepare(self._dispatcher, self._shape, args, machine.generation())
-        # What is prepared in vain, again and again, or for too many kinds is tried ever less often.
+        # Preparation is tried ever less often if it fails, is repeated, or has too many kinds.
         self._due = 2 * self._slow_count
         if not is_native and machine.is_suspended():
             self._due = self._slow_count + _LAUNCHES_BEFORE_NATIVE
@@ -454,7 +454,7 @@ def _refuse_more(bound: BoundLaunch, more: Sequence[Any], named: Mapping[str, An
     )
 
 
-# What is made of both: native code takes the calls of an instance once it has an entry.
+# Classes made of both: native code takes the calls of an instance once it has an entry.
 _Launch = callable_by_entry(Launch, "launch", launch_tables="_tables")
 _BoundLaunch = callable_by_entry(BoundLaunch, "bound", bound_launch="launch", bound_args="args")
 

@@ -42,7 +42,7 @@ class MemberKernel(Kernel[Any, Any]):
     ) -> None:
         super().__init__(function, options, constants)
         self.space = space
-        # What is compiled for a block is compiled for this one.
+        # Code that needs a known block is compiled for this one.
         self._block = space.members[0].block_dim if len(space) == 1 else None
 
     def _find(self, block_dim: Dim3) -> Member:

@@ -56,7 +56,7 @@ class ElementKind(enum.Enum):
     RECORD = "V"
     DATETIME = "M"
     TIMEDELTA = "m"
-    #: Which NumPy has none of.
+    #: A vector, which NumPy lacks.
     VECTOR = "vector"
 
 
@@ -82,11 +82,11 @@ class ElementType:
 
     #: NumPy's name, which is also Numba's, CuPy's and torch's (``torch.float32``).
     name: str
-    #: What kind of number it is.
+    #: Kind of number.
     kind: ElementKind
     #: Size of an element in bytes.
     nbytes: int
-    #: What an element's address is a multiple of, in bytes.
+    #: Alignment of an element's address, in bytes.
     alignment: int
     #: Name in ``__array_interface__`` and ``__cuda_array_interface__``; empty if another type has
     #: it, too.
@@ -105,9 +105,9 @@ class ElementType:
     atomics: Atomics = Atomics.NONE
     #: The package that has NumPy's dtype of it.
     package: str = "numpy"
-    #: Of a record or vector, what it is made of.
+    #: Fields of a record or vector.
     fields: tuple[Field, ...] = ()
-    #: Whether each part of an element is at a multiple of that part's alignment.
+    #: Whether each part of an element is aligned to that part's alignment.
     is_aligned: bool = True
 
     @property
@@ -277,7 +277,7 @@ def _time_row(name: str) -> ElementType:
     return ElementType(name, kind, 8, 8, typestr, "q", -1, "i64", arithmetic=name)
 
 
-#: What vectors are made of, and the most bytes of one: what one instruction loads or stores.
+#: Element types of vectors, and the most bytes of one, which one instruction loads or stores.
 _VECTOR_ITEMS = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float32", "float64"),
@@ -335,7 +335,7 @@ def vector_names() -> tuple[str, ...]:
 
 #: Every element type by its name; those of records are found too, but are not among the keys.
 ELEMENT_TYPES: dict[str, ElementType] = _Table({row.name: row for row in _rows()})
-#: Their names, in the table's order.
+#: Names of all element types, in the table's order.
 DTYPE_NAMES: tuple[str, ...] = tuple(ELEMENT_TYPES)
 #: Names of those with a dtype of NumPy's own.
 NUMPY_NAMES = tuple(row.name for row in ELEMENT_TYPES.values() if row.package == "numpy")

@@ -78,7 +78,7 @@ class TupleKind:
 
     #: Kinds of its elements.
     elements: tuple[Kind, ...]
-    #: Of a named tuple, what its elements are called; else empty.
+    #: Names of the elements of a named tuple; otherwise empty.
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ def format_signature(kinds: tuple[Kind, ...]) -> str:
     '(float32,),'
     """
     text = ", ".join(str(k) for k in kinds)
-    # Without the comma it could be meant as Numba's signature of one parameter that is no tuple.
+    # Without the comma, the text could be Numba's signature of one parameter that is no tuple.
     is_tuple_of_one = len(kinds) == 1 and text.endswith(",)")
     return f"{text}," if is_tuple_of_one else text
 

@@ -65,14 +65,14 @@ _OF_LIBRARY = (
     "sum take take_along_axis transpose unique var"
 )
 _MAKING = "arange eye linspace meshgrid"
-#: What to write for methods of other arrays: NumPy's, numba.cuda's, CuPy's and torch's.
+#: Replacements for methods of other arrays: NumPy's, numba.cuda's, CuPy's and torch's.
 _OF_ARRAYS = {
     "copy_to_device": "array[:] = values, or array.copy_from_host(values)",
     **dict.fromkeys(("get", "numpy"), "array.copy_to_host()"),
     "flatten": "array.copy().reshape(-1)",
     "ravel": "array.reshape(-1)",
 }
-#: How similar a name must be, from 0 to 1; 0.62 of "arange" is in "targets".
+#: Least similarity of a name, from 0 to 1; 0.62 of "arange" is in "targets".
 _SIMILAR = 0.65
 
 #: Options of numba.cuda's decorators that a misspelling of kerneldsl is not.
@@ -80,7 +80,7 @@ _OPTIONS = {
     "device": "Write @kd.func above a function that kernels call, or nothing: a plain one is a "
     "device function, too",
 }
-#: What to write for an array of tiles in shared memory, and for a copy into it.
+#: Remedy for an array of tiles in shared memory, and for a copy into it.
 _NO_COPY = (
     "A variable holds a tile, t = kd.tile.load(…); for threads that read elements of it, store it "
     "to a shared array: s = kd.shared.array(…), kd.tile.store(s, 0, t), kd.syncthreads()"
@@ -193,5 +193,5 @@ def words_for_vectors(counts: tuple[int, ...], known: Collection[str]) -> dict[s
     }
 
 
-#: Those by the names that CUDA C++ has for them.
+#: Vector types by their names in CUDA C++.
 VALUE_ALIASES = words_for_vectors((1, 3, 4), VALUE_VECTORS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Field", "RecordLayout", "layout_of_name", "record_name"]
 
-#: What may be the type of a field.
+#: Types that a field may have.
 _FIELD_TYPES = frozenset(
     {
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -15,7 +15,7 @@ import re
 
 __all__ = ["NAT", "common_unit", "is_time_name", "unit_factor", "unit_of"]
 
-#: What stands for no date and no duration.
+#: Number of a missing date or duration.
 NAT = -(2**63)
 
 #: Each unit and how many of the next one it is; there is none after months and attoseconds.

@@ -49,7 +49,7 @@ class StringType:
 class SliceType:
     """A slice such as ``1:n``."""
 
-    #: Whether it has a step that can differ from 1.
+    #: Whether the slice has a step that may differ from 1.
     has_step: bool = False
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class TupleType:
 class TileType:
     """A tile."""
 
-    #: Its extents; ``(0,)`` stands for one element for each thread of the block.
+    #: Extents of the tile; ``(0,)`` represents one element for each thread of the block.
     shape: tuple[int, ...]
     #: Type of its elements, a name of `ELEMENT_TYPES`.
     dtype: str
@@ -110,7 +110,7 @@ class DtypeType:
 class FunctionType:
     """A function, which a kernel can only call: of a library, an intrinsic or a device function."""
 
-    #: Its name, such as ``"sqrt"`` or ``"atomic.add"``. What it is, the unit knows.
+    #: Name, such as ``"sqrt"`` or ``"atomic.add"``. The unit has its meaning.
     name: str
 
     def __str__(self) -> str:

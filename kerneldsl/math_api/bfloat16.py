@@ -24,12 +24,12 @@ from kerneldsl.math_api import half
 #: Named as the elements of arrays and, as numba-cuda's bindings do, as CUDA C++ does.
 bfloat16 = nv_bfloat16 = ml_dtypes.bfloat16
 
-#: In bfloat16, beside those that float16 has.
+#: Functions computed in bfloat16, besides those of float16.
 _EXACT = {
     "hadd_rn(a, b)": "a + b",
     "hsub_rn(a, b)": "a - b",
     "hmul_rn(a, b)": "a * b",
-    # Of a NaN and a number the NaN.
+    # The maximum or minimum of a NaN and a number is the NaN.
     "hmax_nan(a, b)": "b if a < b or b != b else a",
     "hmin_nan(a, b)": "b if a > b or b != b else a",
     "hequ(a, b)": "not (a < b or a > b)",
@@ -67,7 +67,7 @@ def hfma_relu(a, b, c):
     return hmax_nan(hfma(a, b, c), bfloat16(0))
 """
 
-#: What is not exact gets an odd last bit in each step, and so the last one alone rounds it.
+#: Each inexact step gets an odd last bit, so that only the last one rounds.
 _FUSED = """
 def _odd(v, rest, bits):
     if (rest < 0 or rest > 0) and not bits & 1:
@@ -93,7 +93,8 @@ def hfma(a, b, c):
     return float64_to_bfloat16(bitcast(np.int64(bits), np.float64))
 """
 
-#: When a magnitude of the bits `kept` is rounded up. It loses the bits `lost`, of `half * 2`.
+#: Conditions for rounding a magnitude of the bits `kept` up. It loses the bits `lost`, of `half *
+#: 2`.
 _ROUNDS_UP = {
     "rn": "lost > half or (lost == half and kept & one)",
     "rz": "False",

@@ -40,7 +40,8 @@ class _Bits(NamedTuple):
     x: Any
 
 
-#: Of ``cudaRoundMode``. The other mode for scales, ``cudaRoundZero``, drops all bits.
+#: Value of ``cudaRoundMode`` for rounding up. ``cudaRoundZero``, the other mode for scales, drops
+#: all bits.
 _UP = 2
 _TEXT = f"""
 def _clamped(v, largest, saturate):

@@ -11,7 +11,7 @@ from kerneldsl.kernels.decorators import func
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast
 
-#: In the narrow type itself.
+#: Functions computed in the narrow type itself.
 EXACT = {
     "hadd(a, b)": "a + b",
     "hsub(a, b)": "a - b",
@@ -25,11 +25,11 @@ EXACT = {
     "hle(a, b)": "a <= b",
     "hgt(a, b)": "a > b",
     "hge(a, b)": "a >= b",
-    # Of a NaN and a number the number.
+    # The maximum or minimum of a NaN and a number is the number.
     "hmax(a, b)": "b if a < b or a != a else a",
     "hmin(a, b)": "b if a > b or a != a else a",
 }
-#: In float32, and rounded to the narrow type.
+#: Functions computed in float32, and rounded to the narrow type.
 ROUNDED = {
     "hsin(a)": "math.sin(a)",
     "hcos(a)": "math.cos(a)",
@@ -48,7 +48,7 @@ ROUNDED = {
     "hrint(a)": "np.rint(a)",
     "htrunc(a)": "np.trunc(a)",
 }
-#: One instruction of a GPU, on the bits of the numbers.
+#: One instruction of a GPU on the bits of the numbers.
 _FUSED_PTX = b"""
 .version 6.0
 .target sm_60

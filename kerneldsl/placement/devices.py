@@ -69,7 +69,7 @@ class FallbackDevice:
         return self.asked
 
 
-#: Of the index of a device; Python reads no number of thousands.
+#: Most digits of a device's index; Python refuses to read numbers of thousands of digits.
 _MAX_DIGITS = 10
 #: The devices that were used so far, by target and index.
 _used: dict[tuple[str, int], Device] = {}
@@ -77,7 +77,7 @@ _lock = ForkSafeLock()
 _choices: ScopedValue[Device | FallbackDevice] = ScopedValue("kerneldsl_use")
 #: The device of the innermost active ``with`` of this context; `with stream:` sets it, too.
 context_device = _choices.in_context
-#: What ``KERNELDSL_TARGET`` named when it was last read.
+#: Target that ``KERNELDSL_TARGET`` named at the last read.
 _from_environment: tuple[str, Device | FallbackDevice, Target | None] | None = None
 _detected: Device | None = None
 
@@ -129,7 +129,7 @@ def _name_and_index(spec: object) -> tuple[str, int]:
             return spec.target, spec.index
     name, colon, number = _text_of(spec).strip().partition(":")
     is_number = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
-    # Another library's device, such as torch's, goes by its text.
+    # A device of another library, such as torch's, is identified by its text.
     if (colon and not is_number) or (type(spec) is not str and name not in target_names()):
         raise UnknownTargetError(
             f"{safe_repr(spec)} names no device",

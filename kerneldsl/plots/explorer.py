@@ -128,7 +128,7 @@ def _import_ipywidgets() -> Any:
 
 
 _HTML, _PLAIN = "text/html", "text/plain"
-#: What an explorer begins with where nothing is said.
+#: Initial values of an explorer.
 _CAPABILITY, _BLOCK_THREADS, _REGISTERS = (9, 0), 256, 32
 #: Number to the limit of a device that it is at most.
 _MOST = {
@@ -288,8 +288,8 @@ class OccupancyExplorer:
         limits, kernel = found.device, found.kernel
         if compute_capability is not None and compute_capability != limits.compute_capability:
             limits = DeviceOccupancyLimits.for_compute_capability(compute_capability)
-        # What another device cannot have stays as it is, and is reported; what changes is in its
-        # range.
+        # A value that the other device cannot have stays, and is reported; new values must be in
+        # its range.
         registers = _read("registers", registers, kernel.registers, 0, limits)
         block_threads = _read("block_threads", block_threads, found.block_threads, 1, limits)
         shared_bytes = _read("shared_bytes", shared_bytes, self.shared_bytes, 0, limits)

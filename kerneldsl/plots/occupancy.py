@@ -135,7 +135,7 @@ Axes: TypeAlias = Any
 
 #: Colors that people with color-blindness tell apart.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-#: Of lines that are no data, and of the one thing that is marked.
+#: Colours of lines that are no data, and of the marked object.
 FAINT, MARK = "#8c959f", "#d55e00"
 
 

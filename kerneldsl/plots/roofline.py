@@ -14,7 +14,7 @@ from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["Point", "points_of", "roofline"]
 
-#: Where bytes are counted: name to the marker of its points and the line of its roof.
+#: Levels at which bytes are counted, with the marker of points and the line of the roof.
 _LEVELS = {"memory": ("o", "-"), "L2": ("s", "--")}
 
 

@@ -127,7 +127,7 @@ class Profile(Shown, ProcessOwned):
             recorder.wait_for_times()
         else:
             recorder.read_times()
-        # By depth too: the clock may give two the same time.
+        # Depth is the second key: the clock may give two spans the same time.
         spans = sorted(self._spans, key=lambda span: (span.begin_ns, span.depth))
         activities = tuple(make_activity(each, self.begin_ns) for each in spans)
         found = activities, tuple(span.code for span in spans)

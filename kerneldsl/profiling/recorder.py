@@ -165,7 +165,7 @@ class Recorder:
         self._lock = ForkSafeLock()
         self._resources: ExitStack | None = None
         self._codes: dict[tuple[int, int, bytes], LaunchedCode] = {}
-        #: Of each device the first timer that it started, and when that was.
+        #: First timer that each device started, and its time.
         self._first_timers: dict[Device, tuple[Any, int]] = {}
         self._pending: deque[Span] = deque()
         self._ranges: NvtxRanges | None = None
@@ -178,7 +178,7 @@ class Recorder:
     def add(self, sink: Sink, ranges: NvtxRanges | None, *, is_traced: bool) -> None:
         """Let a profile begin; its devices are traced if they have a tool and it is wanted."""
         with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
-            # It declares what native code takes the place of.
+            # This module declares the classes that native code extends.
             import kerneldsl.kernels.kernel  # noqa: F401
             from kerneldsl.launch.native import machine
         with self._lock:
@@ -267,7 +267,7 @@ class Recorder:
                 span = stack[-1]
                 _fill_in(span, code)
                 return self._on_device(span, lambda: method(executable, config, parameters))
-            # By no launch of a program: a step of a graph, or a measurement of the tuner's.
+            # This is no launch of the program: a step of a graph, or a measurement of the tuner.
             span = Span("launch", code.specialization.unit.qualname)
             _fill_in(span, code)
             with self._recorded(span, stack):
@@ -387,12 +387,12 @@ class Recorder:
         self.read_times()
         with self.muted():
             for device in dict.fromkeys(span.device for span in tuple(self._pending)):
-                # What has failed there is raised where the program waits; its time stays unknown.
+                # An error is raised where the program waits; the time of the work stays unknown.
                 with suppress(KernelError):
                     device.synchronize()
         self.read_times()
         if not self._sinks:
-            # What has left no time by now will leave none, such as what was recorded into a graph.
+            # Work without a time by now, such as work recorded into a graph, will not get one.
             self._pending.clear()
             for tracer in self._tracers.values():
                 if tracer is not None:

@@ -92,7 +92,7 @@ class ProfileSummary(AsTable, AsDict):
         has_streams = any(row.stream for row in self.rows)
         headers = ("kind", "name", "device", *(("stream",) if has_streams else ()))
         headers += ("calls", "total", "min", "average", "max", "share")
-        # For launches the last ones are known if their work was counted.
+        # The last columns of launches are known if their work was counted.
         known = [name for name, cell in _RATES.items() if any(map(cell, self.rows))]
         rows = [
             (*_cells(row, has_streams), *(_RATES[name](row) for name in known)) for row in self.rows

@@ -174,7 +174,7 @@ class _Tracks:
     """Processes and threads of a trace, numbered from 1 as they come: the format has 32 bits."""
 
     def __init__(self) -> None:
-        #: Of each process its number and its threads, by number and name.
+        #: Number of each process, and its threads by number and name.
         self._processes: dict[str, tuple[int, dict[Hashable, tuple[int, str]]]] = {_HOST: (1, {})}
 
     def place(self, process: str, key: Hashable, name: str) -> dict[str, int]:

@@ -24,7 +24,7 @@ __all__ = ["Work", "work_of"]
 
 #: Kinds of launches that are analyzed, those that were made first; others have no work.
 _MAX_ANALYZED = 64
-#: Of a CPU, operations on float64 in the time of one on float32: half as many fit into a vector.
+#: float64 operations of a CPU in the time of one on float32: half as many fit into a vector.
 _DOUBLE_SHARE = 0.5
 
 
@@ -36,7 +36,7 @@ class Work(NamedTuple):
     nbytes: float
     #: Additions, multiplications and divisions of floats; a fused multiply-add is two.
     flops: float
-    #: What the device needs at least: the longer of moving the bytes and of the arithmetic.
+    #: Least time on the device: the longer of moving the bytes and of the arithmetic.
     floor_ns: float | None
 
 

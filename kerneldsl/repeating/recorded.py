@@ -214,7 +214,7 @@ class _Numbering:
         self._views: list[tuple[int, Any]] = []
         self._constants: list[Any] = []
         self._launched: dict[Any, Any] = {}
-        #: What each array that was met is called: a root or a view, and which one.
+        #: Names of the arrays so far: a root or a view, and its number.
         self._names = {
             (at, 0, each.shape, each.strides, each.dtype): ("root", at)
             for at, each in enumerate(given)
@@ -284,7 +284,7 @@ class _Numbering:
         return "constant", len(self._constants) - 1
 
     def _name_of_array(self, array: Any) -> tuple[str, int]:
-        # Of equal arrays, the form of one that was launched shows how launches take it.
+        # If an equal array was launched, its form shows how launches pass it.
         array = self._launched.get(_placed(array), array) if _is_array(array) else array
         at = self._root_of(array)
         root, is_zero = self._roots[at]

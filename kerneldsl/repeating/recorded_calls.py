@@ -64,7 +64,7 @@ _MAX_LAUNCHES = 64
 _ARRAYS = np.ndarray, DeviceArray
 #: Bytes of the words as which plans view smaller elements.
 _WORD_BYTES = 4
-#: Of ``numpy.ndarray.flags.num``: contiguous, aligned, writeable.
+#: Bits of ``numpy.ndarray.flags.num``: contiguous, aligned, writeable.
 _IN_C_ORDER = 0x1
 _FLAGS = _IN_C_ORDER | 0x2 | 0x100 | 0x400
 
@@ -186,7 +186,7 @@ def repeat_calls(
     def repeating(first: Any = _missing, /, *rest: Any, **named: Any) -> R:
         found: R
         try:  # as `shorten_errors` does, whose call would cost as much as the rest here
-            # As `call`, in half the time: the first argument is in no tuple.
+            # This is `call` in half the time: the first argument is in no tuple.
             if type(first) is np.ndarray and not rest and not named:
                 known = calls.get(_form_on_host(first))
                 if known is not None and not (known.kept or _recording_threads or in_use_word[0]):
@@ -213,7 +213,7 @@ class _Missing:
     """Type of no other argument: of those without a key, types are noted."""
 
 
-#: For no first argument.
+#: Key of a missing first argument.
 _missing: Any = _Missing()
 
 
@@ -231,7 +231,7 @@ class Repeated:
         self._function = function
         self._out_place = out_place
         self._otherwise = otherwise
-        #: By keys of calls, ``None`` where nothing repeats a call.
+        #: Recorded calls by key; ``None`` if a call cannot be repeated.
         self.calls: dict[Any, Recorded | None] = {}
 
     @passes_on

@@ -52,7 +52,7 @@ from kerneldsl.shipping.packages import shipped_kernels_of
 __all__ = ["FUNCTION", "find_form", "form_key", "read_form", "text_of_functions"]
 
 
-#: How the meaning of a name begins that is a function of the form; its number follows.
+#: Prefix of the meaning of a name that is a function of the form; its number follows.
 FUNCTION = "function "
 
 

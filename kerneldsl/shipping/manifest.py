@@ -78,7 +78,7 @@ class File:
 
     #: Digest of its contents, in hexadecimal.
     sha256: str
-    #: Its size.
+    #: Size of the file in bytes.
     nbytes: int
 
 
@@ -86,17 +86,17 @@ class File:
 class Entry:
     """One compiled kernel."""
 
-    #: Digest of what it is found by.
+    #: Digest of the entry's key.
     key: str
     #: Module and qualified name.
     kernel: str
     #: Types of its arguments.
     signature: str
-    #: How it is launched, for a person.
+    #: Description of the launch for a person.
     launch: str
     #: Architecture of the code, such as ``"sm_90"`` or ``"x86-64-v3"``.
     arch: str
-    #: What the target needs to use the code, as JSON has it.
+    #: Data that the target needs to use the code, as JSON has it.
     metadata: Mapping[str, Any]
     #: Name of each section to the name of its file.
     files: Mapping[str, str]
@@ -226,7 +226,7 @@ class Index:
         try:
             first, start = _line(data, data.index(b"\n") + 1)
             document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
-            #: Where the lines of each part begin and end.
+            #: Begin and end of the lines of each part.
             self._parts: dict[str, tuple[int, int]] = {}
             for part, length in zip(("entries", *_MARKS), document["lengths"], strict=True):
                 start += len(_MARKS.get(part, b""))
@@ -276,12 +276,12 @@ class Index:
         return self._sources.get(module)
 
 
-#: What the values of another document raise.
+#: Exceptions that the values of another document raise.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 #: The end of the line before the entries.
 _OPENING = b',"entries":['
 _END = b"\n}}\n"
-#: What begins each of the following parts.
+#: Start of each of the following parts.
 _MARKS = {"forms": b'\n],"forms":{\n'} | {
     part: b'\n},"%s":{\n' % part.encode() for part in ("works", "files")
 }
@@ -318,7 +318,7 @@ def _checked(data: bytes) -> bytes:
     """Return the manifest if its format is known, and it is not damaged."""
     try:
         first = data[: data.find(b"\n") + 1].removesuffix(b"\n") or data
-        # In another format it may be all.
+        # In another format, this line may be all.
         head = parse_json(first[:-1] + b"}" if first.endswith(b",") else first)
         if head["format"] != _FORMAT:
             raise ManifestError(f"its format is {head['format']!r}, and not {_FORMAT}")

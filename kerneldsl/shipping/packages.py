@@ -199,7 +199,7 @@ class ShippedKernels:
         try:
             found = Index(self._read(MANIFEST))
         except OSError as error:
-            # So it is while the package is developed.
+            # This is usual while the package is developed.
             problem = f"{self.folder}/{MANIFEST} cannot be read: {error.strerror or error}"
             logger.debug("%s: %s", self.package, problem)
             return None, problem

@@ -272,7 +272,7 @@ def _make_form(unit: FunctionUnit, traits: KernelTraits) -> tuple[str, list[Any]
             unit.first_line - code.co_firstlineno,
             written.traits(traits),
         ]
-        # What a launch makes of it must be the same.
+        # A launch must read the same traits and constants from the form.
         read, its_traits = read_form(form, function, constants)
         if its_traits != traits or not _are_same(read.captured, unit.captured):
             return None

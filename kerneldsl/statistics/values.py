@@ -18,7 +18,7 @@ from kerneldsl.utilities.formatting import (
 
 __all__ = ["DeviceStatistics", "HostMemory", "KernelStatistics", "Statistics"]
 
-#: From which share of launches on a GPU on it is worth having.
+#: Least share of launches on GPUs that counts as effective use of a GPU.
 _EFFECTIVE_SHARE = 0.8
 #: Rows of kernels that a summary shows.
 _SHOWN_KERNELS = 10

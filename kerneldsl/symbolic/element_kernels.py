@@ -55,7 +55,7 @@ class ElementKernel(ParameterizedKernel):
         self._parameters = code.co_varnames[: code.co_argcount]
         self._outputs = frozenset(outputs)
         self._needs_floats = needs_floats
-        #: What was found for arguments of some kinds, which launches give again and again.
+        #: Results for arguments of some kinds, which launches pass repeatedly.
         self._taken: dict[Hashable, tuple[Hashable, dict[str, Any]]] = {}
 
     def _take(

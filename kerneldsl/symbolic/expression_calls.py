@@ -242,7 +242,8 @@ def _are_in_c_order(values: Iterable[Any]) -> bool:
 # -- results --------------------------------------------------------------------------------------
 
 
-#: How long NumPy looks for an element that two arrays share before it takes them to share one.
+#: Steps in which NumPy looks for an element that two arrays share; after these, they count as
+#: sharing one.
 _MAX_WORK = 1000
 
 

@@ -125,7 +125,7 @@ def _limited(
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return
-    # One value that may be no integer, and all comparisons are of floats.
+    # If one value may be no integer, all comparisons are of floats.
     is_whole = not any(needs_floats(each.value) for each in system.outputs)
     for output in system.outputs:
         stored = dtype

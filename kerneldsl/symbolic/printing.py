@@ -160,7 +160,7 @@ class Printer:
 
     def _sum(self, e: Any) -> _Text:
         text = ""
-        # What is added first, to begin with no sign.
+        # Terms without a sign come first, so that the text begins without one.
         for term in sorted(e.as_ordered_terms(), key=lambda t: t.could_extract_minus_sign()):
             is_less = bool(text) and term.could_extract_minus_sign()
             part = self._number(-term if is_less else term).at(_PRODUCT)
@@ -228,7 +228,7 @@ class Printer:
             return self._cast("0")
         if name not in CALLS and name not in _OPERATIONS:
             self._refuse(e)
-        # Those of Max and Min are a set; its order differs from process to process.
+        # The arguments of Max and Min are a set; its order differs from process to process.
         is_set = name in ("Max", "Min")
         given = sorted(e.args, key=sympy.default_sort_key) if is_set else e.args
         arguments = [self._number(each) for each in given]
@@ -325,7 +325,7 @@ CALLS: Final[Mapping[str, str]] = MappingProxyType(
         "fma": "kd.fma",
     }
 )
-#: Of those, what gives integers for integers.
+#: Functions with integer results for integers.
 _WHOLE: Final = frozenset({"floor", "ceiling", "Abs", "Max", "Min"})
 #: Names that a text may use beside those that it defines.
 NAMES_IN_TEXT: Final = frozenset(

@@ -35,9 +35,9 @@ __all__ = [
 class Access(NamedTuple):
     """An element of an array that a kernel reads."""
 
-    #: Its name.
+    #: Name of the array.
     array: str
-    #: For each of its axes, the launch's axis that gives the index, and what is added to it; or
+    #: Axis of the launch that gives the index, and the addend, for each axis of the array; or
     #: ``None`` and the index itself.
     places: tuple[tuple[int | None, int], ...]
 
@@ -192,7 +192,7 @@ def _place(
 #
 # See SciPy documentation, ``scipy.ndimage``, section "Interpolation boundary handling".
 
-#: What may be said of an axis.
+#: Modes of an axis.
 MODES = ("reflect", "mirror", "nearest", "wrap", "constant")
 
 

@@ -23,7 +23,8 @@ from kerneldsl.symbolic.systems import System
 
 __all__ = ["NAMESPACE", "FreshNames", "kernel_text", "value_lines"]
 
-#: What the texts call; the package by the name that programs give it, though modules of it do not.
+#: Names that the texts use. The package has the name that programs give it, though its modules do
+#: not use that.
 NAMESPACE: Mapping[str, Any] = {
     "kd": sys.modules["kerneldsl"],
     "math": math,
@@ -90,7 +91,7 @@ class _KernelText:
 
     def lines(self, name: str) -> Iterator[str]:
         system, fresh = self._system, self._fresh
-        # What has no word in the language is refused as it was written, before parts have names.
+        # Functions without a word in the language are refused as written, before parts have names.
         as_written = Printer(system.spoken())
         for each in system.outputs:
             as_written.text(each.value)
@@ -107,7 +108,8 @@ class _KernelText:
         inside = zip(self._indices, self._extents, strict=True)
         yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
         for symbol, number in system.numbers.items():
-            # By its own name: a parameter that is assigned to is a variable of every thread.
+            # The constant has a separate name: a parameter that is assigned to is a variable of
+            # every thread.
             names[symbol] = fresh(f"{number}_")
             yield f"        {names[symbol]} = dtype({number})"
         values, uniform = self._hoisted()
@@ -153,7 +155,8 @@ class _KernelText:
             return e.func(*map(walk, e.args))
 
         values = [walk(each.value) for each in self._system.outputs]
-        # What they have in common once: a division costs a GPU's thread more than the rest of them.
+        # Common divisors are computed once: a division costs a GPU's thread more than the other
+        # operations.
         shared, rest = sympy.cse(list(found), symbols=symbols)
         return values, [*shared, *zip(found.values(), rest, strict=True)]
 

@@ -29,13 +29,13 @@ _STEPS = (1, 2, 3, 4, 5, 6, 7, 8)
 class TuningCandidate:
     """A plan that may be measured."""
 
-    #: What it decides.
+    #: Decisions of the plan.
     plan: PlanChoices
-    #: Its time by the cost model; ``None`` if there is none for the target.
+    #: Time by the cost model; ``None`` if there is none for the target.
     predicted_ns: float | None
     #: The plan as the search sees it.
     point: Point
-    #: What the cost model predicted from; ``None`` if there is none for the target.
+    #: Inputs of the cost model; ``None`` if there is none for the target.
     model: ModelInputs | None = None
 
 

@@ -34,7 +34,7 @@ _MIN_SAMPLE_NS, _MOST_LAUNCHES = 200_000.0, 256
 _FEWEST, _MOST, _LONG_NS = 7, 60, 300_000_000.0
 #: Half the width of the interval, of the median, that is narrow enough.
 _NARROW = 0.01
-#: By how much a plan has to be slower than the best, for certain, to be given up early.
+#: Factor to the best time above which a plan is certainly given up early.
 _SLOWER = 1.03
 #: Samples of each launch that is measured in turns, and nanoseconds of all of them.
 _TURNS, _TURNS_NS = 21, 300_000_000.0
@@ -48,7 +48,7 @@ _QUEUING_SECONDS = 0.1
 #: Quantile of the normal distribution for an interval of 95 %.
 _QUANTILE = 1.96
 
-#: What is written, over what the cache holds: replacement is not by age alone.
+#: Bytes written to empty a cache, as a multiple of its size: replacement is not by age alone.
 _TIMES = 2
 #: Bytes of a cache of unknown size.
 _ASSUMED_BYTES = 64 << 20

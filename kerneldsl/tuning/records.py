@@ -40,19 +40,19 @@ __all__ = [
 class PlanRecord:
     """A plan that was measured, as it is recorded."""
 
-    #: By which the cache finds it.
+    #: Key of the record in the cache.
     key: Key
     #: The plan.
     plan: PlanChoices
-    #: Its time, or why there is none.
+    #: Measured time, or the reason why there is none.
     measured: Measured
-    #: Its place among the plans of the launch by the cost model; 0 is the planner's choice.
+    #: Position among the plans of the launch by the cost model; 0 is the planner's choice.
     order: int
-    #: Its time by the cost model.
+    #: Time by the cost model.
     predicted_ns: float | None = None
-    #: ``"warm"`` or ``"cold"``, as the device's last cache was.
+    #: State of the device's last-level cache: ``"warm"`` or ``"cold"``.
     cache: str = "warm"
-    #: What the cost model predicts from.
+    #: Inputs of the cost model.
     model: ModelInputs | None = None
 
 
@@ -64,7 +64,7 @@ class LaunchRecords:
     launch: TunedLaunch
     #: Digest of the key under which its choice is found.
     digest: str
-    #: What was measured, in the order of the cost model.
+    #: Measured plans, in the order of the cost model.
     plans: list[PlanRecord] = field(default_factory=list)
     #: The key itself; ``None`` where nothing was chosen yet, as after a kill.
     choice_key: Key | None = None

@@ -34,12 +34,12 @@ from kerneldsl.utilities.dataclasses import dataclass
 __all__ = ["Point", "TuningOptions", "search", "search_all"]
 
 
-#: What a plan must promise to gain to be measured.
+#: Least expected gain for which a plan is measured.
 _GAIN = 0.02
 #: Expected change of a time by a parameter's value, as a standard deviation of the logarithm, and
 #: the scatter of measurements about the fit.
 _WEIGHT_DEVIATION, _SCATTER = 0.15, 0.02
-#: How many standard deviations of the fit the search trusts in a plan's favour.
+#: Standard deviations of the fit that the search credits to a plan.
 _OPTIMISM = 0.5
 #: Plans that are measured before the search may end.
 _FEWEST = 4
@@ -51,9 +51,9 @@ _LARGE, _NEIGHBOURS = 200, 3
 class Point:
     """A plan as the search sees it."""
 
-    #: Its time by the cost model, or any positive number if there is none.
+    #: Time by the cost model, or any positive number if there is none.
     predicted_ns: float
-    #: Its parameters by name; those with few values that many plans share inform the search most.
+    #: Parameters by name; those with few values that many plans share inform the search most.
     parameters: Mapping[str, Hashable]
 
 
@@ -191,5 +191,5 @@ class TuningOptions:
     tell: Callable[[str], object] | None = None
     #: Whether a terminal shows the progress if `tell` is ``None``.
     shows_progress: bool = True
-    #: How many compile at the same time; by default as many as there are cores.
+    #: Number of concurrent compilations; by default that of the cores.
     processes: int | None = None

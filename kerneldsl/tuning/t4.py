@@ -82,7 +82,7 @@ def to_document(records: LaunchRecords, *, best_alone: bool = False) -> dict[str
         shown = [each for each in records.plans if each.plan == chosen][:1]
         results = [t4_result(each.plan, each.measured) for each in shown]
         return {"schema_version": SCHEMA_VERSION, "metadata": metadata, "results": results}
-    # What all keys have in common is said once.
+    # Components common to all keys are written once.
     keys = [each.key.components for each in records.plans]
     shared = {k: v for k, v in keys[0].items() if all(o.get(k) == v for o in keys)} if keys else {}
     choice_key = records.choice_key

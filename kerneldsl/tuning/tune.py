@@ -49,7 +49,7 @@ def tune(
         If the launch leaves nothing to choose, or no plan could be measured.
     """
     _check(request)
-    # What is launched meanwhile, by the reference or to copy arguments, is tuned another time.
+    # Other launches meanwhile, by the reference or to copy arguments, are not tuned.
     token = policy_scope.in_context.set(RECORDS_ALONE)
     try:
         return _tune(request, args, bind_with, options)
@@ -165,7 +165,7 @@ def _remember(request: Request, chosen: PlanChoices, about: dict[str, Any] | Non
     for each in (request, *([] if candidate.member is None else [request.of(candidate.member)])):
         state = each.state
         state.loaded.clear()
-        # Only this process may know what was measured without a cache.
+        # Without a cache, only this process may know the measured choices.
         kept = {key: choice for key, choice in state.choices.items() if choice.is_measured}
         state.choices.clear()
         state.choices.update(kept)

@@ -20,7 +20,7 @@ from kerneldsl.utilities.formatting import format_bytes
 __all__ = ["RAISE_LIMIT", "Addresses", "group_settings", "out_of_addresses", "require_addresses"]
 
 
-#: What to do about the limit.
+#: Remedy for the limit.
 RAISE_LIMIT = "Run `ulimit -v unlimited` first"
 _MIB = 2**20
 #: Growth of VmSize by the import of each module, in the order of a first compilation. Measured on
@@ -32,11 +32,11 @@ _IMPORTS = {
     "numba": 24 * _MIB,
     "kerneldsl.lowering.numba_internals.host_code": 24 * _MIB,
 }
-#: How many of these linking takes.
+#: Number of these imports that linking needs.
 _IMPORTS_TO_LINK = 2
-#: What compiling takes when they are there: a small kernel 2 MiB, the largest of the library 7; and
-#: linking one. In all, a first launch has been seen to succeed with 339 MiB on two processors, and
-#: one from the cache with 175.
+#: Growth by compiling after the imports (2 MiB for a small kernel, 7 for the largest of the
+#: library), and by linking a kernel. In all, a first launch has succeeded with 339 MiB on two
+#: processors, and one from the cache with 175.
 _COMPILING_BYTES, _LINKING_BYTES = 8 * _MIB, 2 * _MIB
 
 
@@ -147,7 +147,7 @@ def group_settings(
         if name is None:
             continue
         group = Path(path.strip("/"))
-        # In a container the path may not be visible.
+        # The path may not be visible in a container.
         for part in (group, *group.parents):
             yield _read(start / part / name).strip()
 

@@ -23,7 +23,7 @@ __all__ = ["dataclass", "field_names", "write_methods"]
 
 #: Options that are implemented here.
 _OPTIONS = {"repr", "eq", "frozen", "slots"}
-#: How annotations begin that name no field, and those of fields that are no attributes.
+#: Prefixes of annotations that name no field, and of fields that are no attributes.
 _OF_CLASS, _OTHER_FIELDS = ("ClassVar", "typing.ClassVar"), ("InitVar", "KW_ONLY", "dataclasses.")
 _FIELDS = "__dataclass_fields__"
 _LATE = (_FIELDS, "__dataclass_params__")
@@ -99,7 +99,7 @@ def _decorate(
     if eq:
         values = _values_of([n for n in names if n not in special or special[n].compare])
         methods.append(_eq_of(values))
-        # In a class that has an __eq__, Python has set it to None.
+        # Python has set it to None in a class with an __eq__.
         if vars(made).get("__hash__") is None:
             made.__hash__ = _hash_of(values) if frozen else None
     if frozen:
@@ -151,7 +151,7 @@ class _Late:
             types = {name: cls.__annotations__[name] for name in self.names}
             # A class without a docstring would get its signature as one.
             body = {"__module__": cls.__module__, "__doc__": "…", "__annotations__": types}
-            # Without methods, nothing is compiled.
+            # No method is requested, so nothing is compiled.
             made = type(cls.__name__, (), {**body, **self._defaults})
             found: Any = _complete(made, init=False, repr=False, eq=False)
             for option, value in self._options.items():
@@ -215,7 +215,7 @@ def _set_state(self: Any, state: Iterable[Any]) -> None:
         object.__setattr__(self, each.name, value)
 
 
-#: Those of classes without objects so far.
+#: Methods of classes without objects so far.
 _unwritten: WeakSet[_Init] = WeakSet()
 
 

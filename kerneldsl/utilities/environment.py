@@ -95,7 +95,7 @@ VARIABLES = {
         "It is taken as debug",
     ),
     "KERNELDSL_TRACEBACK": Variable("whether errors show the frames of libraries", ("full",)),
-    # In the order in which the target prefers them.
+    # The values are in the target's order of preference.
     "KERNELDSL_THREADING_LAYER": Variable(
         "thread pool of the CPU target", ("native", "tbb", "omp", "workqueue", "serial")
     ),
@@ -137,7 +137,8 @@ _OF_TESTS = frozenset(
     )
 )
 
-#: What was compiled, loaded, staged and launched, in which time, and why a fallback happened.
+#: Logger of compilations, loads, copies and launches with their times, and of reasons for
+#: fallbacks.
 logger = logging.getLogger("kerneldsl")
 
 _TARGET = "KERNELDSL_TARGET"

@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["INK", "suit_any_page"]
 
-#: Of text and lines: a contrast of 4.5 with white, and of 4.1 with the darkest of pages.
+#: Colour of text and lines: a contrast of 4.5 with white, and of 4.1 with the darkest pages.
 INK = "#767676"
 
 

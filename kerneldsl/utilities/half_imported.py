@@ -15,7 +15,7 @@ from kerneldsl.utilities.tracebacks import causes_of
 
 __all__ = ["refuse_half_imported"]
 
-#: What a first launch imports.
+#: Packages that a first launch imports.
 _PACKAGES = frozenset({"kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernels", "targets"})
 
 

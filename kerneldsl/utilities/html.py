@@ -32,7 +32,7 @@ _DARK = (
     "color-scheme:dark;--paper:#161b22;--ink:#e6edf3;--faint:#8d96a0;--line:#30363d;--shade:#0d1117;"
     "--word:#d2a8ff;--text:#7ee787;--number:#79c0ff;--note:#e3b341;--join:62%"
 )
-#: What a page says of itself, for light and for dark.
+#: Selectors of light and of dark pages.
 _PAGES = {
     _LIGHT: ("[data-jp-theme-light=true]", "[data-theme=light]", ".vscode-light"),
     _DARK: ("[data-jp-theme-light=false]", "[data-theme=dark]", ".vscode-dark"),

@@ -20,8 +20,8 @@ from kerneldsl.utilities.locks import no_fork
 
 __all__ = ["FIRST_LAUNCH", "OWN_KERNEL", "import_ahead"]
 
-#: What every first launch imports, beside what a target does. Each takes a few milliseconds where
-#: those before it have been imported.
+#: Modules that every first launch imports, besides those of a target. Each takes a few milliseconds
+#: after those before it.
 FIRST_LAUNCH = (
     "kerneldsl.language.kinds",
     "kerneldsl.contract.abi",
@@ -45,8 +45,8 @@ FIRST_LAUNCH = (
     "kerneldsl.cache.disk",
 )
 
-#: What a kernel of this program takes further, with its code in the cache. A kernel that a package
-#: ships, or of CUDA C++, needs none of them, so that they come after what those need.
+#: Further modules for a kernel of this program, with its code in the cache. A kernel that a package
+#: ships, or of CUDA C++, needs none of them, so they come after those.
 OWN_KERNEL = (
     "kerneldsl.launch.fitted_models",
     "kerneldsl.cache.toolchain",
@@ -56,17 +56,18 @@ OWN_KERNEL = (
     "kerneldsl.language.intrinsics.table",
 )
 
-#: What finds the part that all keys of the cache have in common, when the modules are there.
+#: Function that computes the common part of all keys of the cache, and its module.
 _IDENTITY = ("kerneldsl.cache.toolchain", "toolchain_identity")
 
-#: If there is no driver that is known sooner than this, and nothing need be imported.
+#: Seconds before the thread imports anything. Without a driver, or with nothing to import, the
+#: caller is done sooner.
 _QUICK_S = 0.003
 #: Longest wait for the thread. The waiting thread may hold the import lock of a module that the
 #: other needs. An example is a module that works on a GPU when it is imported.
 _PATIENCE_S = 1.0
 
 
-#: What was read whole, with nothing left for another wait.
+#: Groups of modules that were read completely.
 _done: set[tuple[str, ...]] = set()
 
 
@@ -96,7 +97,8 @@ def import_ahead(*modules: str) -> Iterator[None]:
         yield
     finally:
         is_over.set()
-        # What two threads import at once each may find half-made, if packages import their parts.
+        # A module that two threads import at once may be incomplete in each, if packages import
+        # their parts.
         if is_started:
             thread.join(_PATIENCE_S)
 

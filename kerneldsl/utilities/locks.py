@@ -120,7 +120,7 @@ class _NoFork:
         self._inside: dict[int, int] = {}
         self._outer: tuple[_Lock, ...] = ()
         self._inner: tuple[_Lock, ...] = ()
-        #: What fork has taken.
+        #: Locks that fork has acquired.
         self._taken: list[_Lock] = []
 
     def __enter__(self) -> None:
@@ -172,7 +172,7 @@ class _NoFork:
 no_fork = _NoFork()
 
 if hasattr(os, "register_at_fork"):
-    # Not in the first block: a process may fork while another thread is entering that one.
+    # Registration is after the definitions: a process may fork while another thread enters a block.
     os.register_at_fork(
         before=no_fork._take,
         after_in_parent=no_fork._give,

@@ -24,7 +24,7 @@ _lock = ForkSafeLock()
 #: Every observable class; targets' classes live as long as the process.
 _classes: list[type] = []
 _observer: Observer | None = None
-#: What was replaced: the class, the name, and the method as it was written.
+#: Replaced methods: the class, the name, and the original function.
 _replaced: list[tuple[type, str, FunctionType]] = []
 
 

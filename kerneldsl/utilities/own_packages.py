@@ -64,7 +64,7 @@ def import_own(name: str) -> ModuleType:
             remedy="Install kerneldsl again, or put the root of its checkout on the path",
         )
     if package not in sys.modules and found is not None and _is_running_script(found):
-        # It is __main__ already; by its file's name it would be run a second time.
+        # The file is __main__ already; an import by its name would run it a second time.
         _import_file(package, ours)
     elif found is None or not _is_same(found, ours):
         _import_parts(package, found)

@@ -31,7 +31,7 @@ class ProcessOwned(CopiedAsItself):
 
     __slots__ = ()
 
-    #: What to send to another process instead; begins with a verb.
+    #: Object to send to another process instead; begins with a verb.
     _send_instead: ClassVar[str] = "Make another one there"
     #: Names without an underscore that kerneldsl alone uses.
     _internal: ClassVar[frozenset[str]] = frozenset()

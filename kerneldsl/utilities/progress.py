@@ -64,7 +64,7 @@ class _TerminalLine:
     """The last line of a terminal."""
 
     def show(self, text: str) -> None:
-        # One line: of a text that the terminal broke only the last line would be taken away.
+        # The text has one line: if the terminal wrapped it, only the last one would be erased.
         columns = _columns()
         shown = text if len(text) < columns else f"{text[: columns - 2]}…"
         sys.stderr.write(f"\r{shown}\x1b[K")
@@ -128,7 +128,7 @@ def said_after_a_moment(text: Callable[[], str]) -> Iterator[None]:
 
     def show() -> None:
         nonlocal is_shown
-        # What is compiled is of more use than what is said of it.
+        # A failing display must not stop the compilation.
         with lock, suppress(Exception):
             if not is_done and screen.take():
                 is_shown = True

@@ -25,7 +25,7 @@ class ScopedValue(Generic[T]):
         self.in_context: contextvars.ContextVar[T | None] = contextvars.ContextVar(
             name, default=None
         )
-        #: What the last plain call chose.
+        #: Choice of the last plain call.
         self.process_wide: T | None = None
         #: Plain calls, oldest first. One that turns out to be a ``with`` is taken out again.
         self._plain: list[tuple[weakref.ref[Choice[T]], T]] = []
@@ -66,7 +66,7 @@ class Choice(Generic[T]):
 
     __slots__ = ("__weakref__", "_tokens", "_value")
 
-    #: Where the choices of this kind are kept.
+    #: Scope of the choices of this kind.
     _scope: ClassVar[ScopedValue[Any]]
 
     def __init__(self, value: T) -> None:

@@ -30,7 +30,7 @@ class Shown:
         return bundle
 
     def _repr_html_(self) -> Any:
-        # For programs that request HTML alone, such as galleries.
+        # Programs that request HTML alone, such as galleries, call this method.
         return self._repr_mimebundle_({"text/html"}).get("text/html")
 
 

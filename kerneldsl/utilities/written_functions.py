@@ -27,7 +27,7 @@ def written_function(name: str, text: str, namespace: Mapping[str, Any], maker: 
     (2, '    return x + 1')
     """
     file = f"<{maker}: {name} {zlib.crc32(text.encode()):08x}>"
-    # Without a time, which linecache would compare with a file's.
+    # An entry without a time is not compared with a file's time by linecache.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {**namespace, "__name__": maker}
     exec(compile(text, file, "exec"), space)

@@ -33,7 +33,7 @@ _PARTS = (
     *(binary, conversion, creation, dtypes, inspection, manipulation),
     *(products, ranges, reductions, searching, unary),
 )
-#: What these modules have for others of the library alone.
+#: Names in these modules for the rest of the library only.
 _INTERNAL = {"Info", "documented_creation", "last_axis"}
 #: Name to its module. The stub for type checkers is made of it.
 _HOME = {name: part.__name__ for part in _PARTS for name in part.__all__ if name not in _INTERNAL}

@@ -57,7 +57,7 @@ def move_chosen(
         for k in range(items):
             i = mine + lanes * k
             wanted[k] = i < rest and is_chosen(flags, first + i)
-    # They are on their way while the block counts and looks back.
+    # The loads are in flight while the block counts and looks back.
     if holds == "elements":
         for k in range(items):
             if wanted[k]:

@@ -117,7 +117,7 @@ def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
     alike = found.kind == common.kind or (is_float and found.kind == "f")
     alike = alike or (found.kind in "iu" and common.kind in "iu")
     is_wider = found.itemsize > common.itemsize
-    # In a kernel uint64 with an int is int64, of the same bits.
+    # uint64 with an int is int64 in a kernel, with the same bits.
     is_signed = common == np.uint64 and found == np.int64
     return common if alike and (is_wider or is_signed) else found
 
@@ -233,9 +233,9 @@ def _of_rank(value: Any, rank: int) -> Any:
 class _Operand(NamedTuple):
     """Describe the properties of an argument that a kernel depends on."""
 
-    #: Of an array, for each axis whether it has one element for all; ``None`` for a number.
+    #: Whether an array has one element for all, for each axis; ``None`` for a number.
     repeats: tuple[bool, ...] | None
-    #: Whether it is converted, by a constant of the kernel, before the function has it.
+    #: Whether the operand is converted to a constant dtype of the kernel before the function.
     is_converted: bool
 
     def text(self, number: int) -> str:

@@ -121,7 +121,7 @@ def clip(
     like = checked_operands(given.items())
     dtype = parameters.common_dtype(*given.values())
     if dtype.kind in "iu":
-        # As in NumPy, an int below all numbers of the dtype, or above them, bounds none of them.
+        # An int below all numbers of the dtype, or above them, bounds none of them, as in NumPy.
         ends = np.iinfo(dtype)
         for name, end, place in (("min", ends.min, 1), ("max", ends.max, 0)):
             if type(given.get(name)) is int:

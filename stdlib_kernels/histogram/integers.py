@@ -95,7 +95,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     [1, 2, 0, 1]
     """
     check_array("x", x, dtypes=integers_in(x, "biu"), ndim=1)
-    # As in NumPy, of no elements there are counts alone.
+    # Without elements, the result is counts without weights, as in NumPy.
     weighted = checked_weights(weights, x) if x.size or weights is None else None
     least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
@@ -107,7 +107,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
         launch(count_few, 1, 1, source, counts, largest)
         return end_by(_counted_already, counts, largest, least, source, x)
     if x.dtype.name in _SHORT and x.size and weighted is None:
-        # For few values, the counts show the largest one.
+        # The counts of few possible values show the largest one.
         counts = count_bins(source, source, max(least, 256), itself, _NARROW)
         return end_by(_used, counts, least, x)
     return end_by(_counted, _largest(source), least, source, weighted, x)

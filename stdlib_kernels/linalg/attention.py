@@ -62,14 +62,14 @@ class Tile(NamedTuple):
 
 
 HOST_TILE = Tile(128, 128, 128)
-#: By the most elements of a query, for 16-bit floats on GPUs of compute capability 9.0. A thread
-#: has queries * (elements + keys) / threads sums and scores in registers: 96, 128 and 152.
+#: Tiles for 16-bit floats on GPUs of compute capability 9.0, by the most elements of a query. A
+#: thread has queries * (elements + keys) / threads sums and scores in registers: 96, 128 and 152.
 HOPPER_TILES = {64: Tile(192, 128, 384), 128: Tile(128, 128, 256), 256: Tile(128, 48, 256)}
-#: Those of one warpgroup, for at most as many queries as it has rows.
+#: Tiles of one warpgroup, for at most as many queries as it has rows.
 FEW_TILES = {64: Tile(64, 128, 128), 128: Tile(64, 128, 128), 256: Tile(64, 48, 128)}
-#: For 16-bit floats on other GPUs with tensor cores for bfloat16.
+#: Tile for 16-bit floats on other GPUs with tensor cores for bfloat16.
 HALVES_TILE = Tile(64, 64, 128)
-#: By the most elements of a query, for float32, or without such tensor cores.
+#: Tiles for float32, or without such tensor cores, by the most elements of a query.
 WIDE_TILES = {32: Tile(32, 32, 128), 64: Tile(32, 16, 128), 256: Tile(16, 8, 64)}
 #: Compute capabilities, in tenths: the lowest one with tensor cores for bfloat16, and of Hopper.
 MIN_ARCHITECTURE, HOPPER = 80, 90
@@ -80,10 +80,10 @@ PAGE = 16
 BLOCKS = 132
 #: Fewest keys of a part, so that joining the parts takes little time beside them.
 MIN_PART = 512
-#: At most so many queries and keys of a page are for one warp on Hopper. It waits less for a page
-#: than a warpgroup: of 16 keys, an H200 reads 3.8 TB/s instead of 1.6.
+#: Most queries, and most keys of a page, for one warp on Hopper. It waits less for a page than a
+#: warpgroup: an H200 reads pages of 16 keys at 3.8 TB/s instead of 1.6.
 WARP_ROWS, WARP_PAGE = 16, 32
-#: The same as BLOCKS for blocks of one warp: about eight for each multiprocessor.
+#: Number of blocks of one warp, in place of BLOCKS: about eight for each multiprocessor.
 WARP_BLOCKS = 1024
 #: More than any key's index.
 BEYOND_ALL_KEYS = 1 << 40
@@ -414,7 +414,7 @@ def _launch(
     parts = max(1, min(most_blocks // blocks, capacity // MIN_PART))
     part_keys = -(-capacity // (parts * length)) * length
     parts = max(1, -(-capacity // max(part_keys, 1)))
-    # Without parts, nothing is written to sums; no arguments overlap.
+    # With a single part, nothing is written to sums; no arguments overlap.
     shapes = ((parts, *out.shape), (parts, *out.shape[:3], 1)) if parts > 1 else [(1,) * 5] * 2
     sums, logs = (allocate(out, shape, np.dtype(np.float32)) for shape in shapes)
     saves = statistics is not None

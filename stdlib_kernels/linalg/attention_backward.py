@@ -40,13 +40,13 @@ __all__ = ["attention_backward"]
 
 #: Keys or queries of a block, those of an iteration, and threads, on a CPU.
 HOST_TILE = (128, 128, 128)
-#: The same by width for 16-bit floats on GPUs of compute capability 9.0: for keys and for queries.
+#: Tiles for keys and for queries, by width, for 16-bit floats on GPUs of compute capability 9.0.
 HOPPER_TILES = {
     64: ((128, 96, 256), (128, 128, 256)),
     128: ((128, 64, 256), (128, 96, 256)),
     256: ((32, 32, 128), (64, 32, 128)),
 }
-#: On other GPUs, and by width for float32, or without tensor cores.
+#: Tiles on other GPUs; then for float32, or without tensor cores, by width.
 HALVES_TILES = {128: (64, 64, 128), 256: (32, 32, 128)}
 WIDE_TILES = {32: (32, 32, 128), 64: (16, 16, 128), 256: (8, 8, 64)}
 #: Rows of a tile of terms, and its threads.

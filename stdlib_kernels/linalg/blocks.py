@@ -110,7 +110,7 @@ def matmul_blocks(a, b, out, *, number, vector, halves, whole):
     # Beyond the last row or column, it is read again and not stored. Beyond the inner dimension
     # there are zeros.
     inner, last_row, last_column = a.shape[1], a.shape[0] - 1, b.shape[1] - 1
-    # What a thread loads: four neighbours of a row of a, and of one of b for each half.
+    # A thread loads four neighbours of a row of a, and of one of b for each half.
     ar, ak = t // 2, t % 2 * 4
     bk, bc = t // 32, t % 32 * 4
     for i in range(OWN):

@@ -328,7 +328,7 @@ LEAST = 64
 #: Rows, columns, extents along k, and threads of a block, for the caches of a CPU. The largest
 #: tiles are taken that keep all processors at work.
 HOST_TILES = ((512, 512, 256, 128), (256, 256, 256, 128), (LEAST, LEAST, 128, 128))
-#: The same for one or two warpgroups of a GPU, with the relative rates of such tiles on an H200.
+#: Tiles for one or two warpgroups of a GPU, with the relative rates of such tiles on an H200.
 DEVICE_TILES: dict[tuple[int, ...], float] = {
     (128, 256, 64, 256): 1.0,
     (128, 192, 64, 256): 0.96,
@@ -340,7 +340,7 @@ DEVICE_TILES: dict[tuple[int, ...], float] = {
 #: Tiles that a large GPU computes at once. Several blocks compute one in so many parts along k,
 #: which have at least this extent.
 MAX_TILES, PARTS, MIN_PART = 132, (1, 2, 3, 4, 6, 8, 12, 16, 32), 2048
-#: What it takes to add parts, in products: each launch, and each sum.
+#: Cost of adding parts, in products: of each launch, and of each sum.
 LAUNCH_COST, SUM_COST = 21e6, 5
 #: Lowest compute capability with tensor cores for bfloat16, in tenths.
 MIN_ARCHITECTURE = 80

@@ -41,7 +41,7 @@ def move_along(x, out, shift, before, after, *, origin, is_last):
 _ORIGINS = {
     "flip": lambda j, n, shift: n - 1 - j,
     "tile": lambda j, n, shift: (j - shift) % n,
-    # As for `tile` with a shift from 0 to n, without a division.
+    # This is `tile` for shifts from 0 to n, without a division.
     "roll": lambda j, n, shift: j - shift if j >= shift else j - shift + n,
     "repeat": lambda j, n, count: j // count,
 }

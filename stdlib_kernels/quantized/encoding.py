@@ -27,7 +27,7 @@ __all__ = ["Quantized", "dequantize", "quantize"]
 
 #: Threads of a block, which quantizes a group.
 THREADS = 128
-#: How a scale follows from the numbers of a group.
+#: Rules for the scale of a group of numbers.
 ABSMAX, ABSMEAN, RANGE = range(3)
 
 

@@ -18,11 +18,11 @@ __all__ = ["FORMATS", "Format", "check_words", "format_of", "pack", "unpack"]
 class Format(NamedTuple):
     """A format of numbers that are multiplied by a scale."""
 
-    #: Also that of the dtype, or of the packed numbers in ``kd``.
+    #: Name of the format; also of the dtype, or of the packed numbers in ``kd``.
     name: str
-    #: What the number of the largest absolute value becomes.
+    #: Number that the largest absolute value is scaled to.
     largest: float
-    #: How numbers of fewer than 8 bits are packed in words of uint32.
+    #: Packing of numbers of fewer than 8 bits in words of uint32.
     numbers: Any = None
     #: Whether each group may have a number that means 0.
     has_zeros: bool = False

@@ -34,7 +34,8 @@ PADDED = 16
 #: Rows, columns and threads of tiles. If sums are scaled group by group, a thread has registers for
 #: 64 sums of a tile, and for as many of a group.
 GROUP_TILES = ((128, 128, 256), (64, 64, 128))
-#: The same if each thread has the scales of its rows, and the shared memory of this capability.
+#: Tile if each thread has the scales of its rows, and the compute capability with its shared
+#: memory.
 WIDE_TILE, WIDE_ARCHITECTURE = (192, 128, 384), 90
 #: Fewest tiles that keep a large GPU at work.
 MIN_TILES = 96

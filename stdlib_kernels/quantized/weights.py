@@ -31,9 +31,9 @@ FLOATS = ("float32", "float16", "bfloat16")
 BLOCK = 128
 #: Numbers of a group along k are a multiple of these, which an instruction adds.
 UNIT = 16
-#: What a group has at least if a row has one.
+#: Extent of a group that contains a whole row.
 WHOLE = 1 << 40
-#: Which scales there may be, as errors say it.
+#: Permitted scales, in words of errors.
 _SCALES = (
     f"Rows have one scale together, one each, or one for each {BLOCK}. Along k there is one, one "
     f"for each of equal parts that are multiples of {UNIT}, or else one for each {BLOCK}"
@@ -108,7 +108,7 @@ def scales_of(group: Any, shape: tuple[int, int], chosen: Format) -> tuple[int, 
     `group` has rows and columns.
     """
     counts = -(-shape[0] // group[0]), max(-(-shape[1] // group[1]), 1)
-    # Without a count, `dequantize` reads all numbers that words have room for.
+    # If no count is given, `dequantize` reads all numbers that the words have room for.
     for inner in (shape[1], chosen.elements(shape[1]) * chosen.per_element):
         found = extents_of(counts, (shape[0], inner))
         if any(n > 1 and a != b for n, a, b in zip(counts, found, group, strict=True)):

@@ -51,8 +51,8 @@ def chosen(
     beside = None if source is None else allocate(source, (count,), dtype)
     places = drawn(counter, draw, (count,), dtype, beside, *numbers)
     if not replace:
-        # Of two equal keys, which are among n with a probability below n * n / 2**65, the one that
-        # was drawn first comes first.
+        # Of two equal keys, the first drawn comes first. The probability of a pair among n keys is
+        # below n * n / 2**65.
         places = argsort(places)[:size]
     if source is None or not is_array:
         found: Any = places.reshape(shape)

@@ -192,7 +192,7 @@ _DRAWS = {
     "normal": _scaled(random.normal4_float32, random.normal2_float64),
     "exponential": _scaled(random.exponential4_float32, random.exponential2_float64),
 }
-#: Of float16 and bfloat16 numbers that need not be rounded.
+#: Draws of float16 and bfloat16 numbers that need not be rounded.
 _NARROW_UNITS = {"float16": Draw(_unit_of(11), 4), "bfloat16": Draw(_unit_of(8), 4)}
 #: The draw of places by their cumulative weights, an array that it takes as `a`.
 WEIGHTED = Draw(_weighted_2, 2)

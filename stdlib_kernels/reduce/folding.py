@@ -120,9 +120,9 @@ class Rule:
 
     #: Combines two values; associative and commutative.
     op: Callable[[Any, Any], Any]
-    #: What changes nothing, a NumPy scalar of the dtype in which values are combined.
+    #: Neutral element, a NumPy scalar of the dtype in which values are combined.
     identity: Any
-    #: What elements are converted to first.
+    #: Converts elements first.
     number: Any
     #: Makes a value of an element of `x`, one of `y` and the parameter.
     lift: Callable[[Any, Any, Any], Any] = _element
@@ -177,9 +177,9 @@ class Call:
     #: Elements that become one.
     count: int
     arrangement: Arrangement
-    #: In the form of the arrangement, with one part; of the result's dtype.
+    #: Result in the form of the arrangement, with one part; of the result's dtype.
     result: Array
-    #: The same memory in the shape of the call's result.
+    #: View of that memory in the shape of the call's result.
     shaped: Array
     out: Out
 

@@ -88,7 +88,7 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, to_number, zero, size,
         mean = mean / size(BATCH)
     count, square = size(0), zero.real
     for at in range(first, whole, step):
-        # With n elements before, the mean moves by rest / (n + BATCH), and so do all of them.
+        # After n elements, the mean moves by rest / (n + BATCH), and so do all of them.
         rest, added = zero, zero.real
         for k in range(BATCH):
             distance = to_number(x[a, b, at + k * kd.blockDim.x + t]) - origin - mean

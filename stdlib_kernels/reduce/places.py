@@ -95,7 +95,7 @@ _BETTER = {
     "argmax": lambda v, found: not (v <= found) and found == found,  # noqa: PLR0124
     "argmin": lambda v, found: not (v >= found) and found == found,  # noqa: PLR0124
 }
-#: Of complex numbers: by the real parts, then the imaginary parts, as NumPy compares them.
+#: Comparisons of complex numbers: by the real parts, then the imaginary parts, as in NumPy.
 _BETTER_OF_COMPLEX = {
     "argmax": lambda v, found: found == found and larger(found, v) != found,  # noqa: PLR0124
     "argmin": lambda v, found: found == found and smaller(found, v) != found,  # noqa: PLR0124

@@ -231,7 +231,7 @@ def _size(v: Any, w: Any, order: Any) -> Any:
     return abs(v)
 
 
-#: For each order: the function that combines, and those applied to an element and to the result.
+#: Function that combines, and those applied to an element and to the result, by order.
 _BY_ORDER = {
     0: (add, lambda v, w, order: v != 0, unchanged),
     1: (add, _size, unchanged),

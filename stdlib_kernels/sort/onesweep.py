@@ -72,7 +72,8 @@ def move_by_digit(
     of the part and ``1 << flag``, or the count up to this part and ``2 << flag``. `gives` names
     what is moved beside the keys: nothing (``"keys"``), ``"values"``, or ``"places"``.
     """
-    # In 64 bits a warp's number takes a register more of each thread, beside those that spill.
+    # A warp's number of 64 bits would take another register of each thread, besides those that
+    # spill.
     t, lane, warp = kd.threadIdx.x, kd.laneid, kd.int32(kd.threadIdx.x // 32)
     held = kd.shared.array(bytes_held, kd.uint8)
     peers_of, held_keys = held.view(kd.uint32), held.view(key)
@@ -213,11 +214,11 @@ class Order(NamedTuple):
     """An order of words: by their ranks, which are unsigned integers."""
 
     rank: Callable[[Any, Any], Any]
-    """Of a word and `flip`, in kernels."""
+    """Rank of a word with `flip`, in kernels."""
     digit: Callable[[Any, Any, Any], Any]
-    """A digit of that rank to the base of 256, by its number."""
+    """Digit of a rank to the base of 256, by its number."""
     flip: Any
-    """The mask of an exclusive or with ranks, so that code is the same for many orders."""
+    """Mask of an exclusive or with ranks, so that code is the same for many orders."""
     last: Any
     """A word of the highest rank that an element has."""
 

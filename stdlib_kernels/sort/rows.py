@@ -190,7 +190,7 @@ def select_rows(keys, found, places, flip, *, block, items, word, size, rank):
     part = (n + block - 1) // block * 32
     begin = t // 32 * part
     end = min(begin + part, n)
-    # How many of the part are before the last, and how many are the last: both in a number.
+    # Counts of the part's elements before the last, and equal to the last, packed in one number.
     both = kd.int64(0)
     for first in range(begin + kd.laneid, end, 32 * items):
         for j in range(items):

@@ -47,7 +47,7 @@ BLOCK, ROW_ITEMS = 256, 7
 #: Elements of a column that a thread filters, on a GPU and on the host. On the host, lanes take
 #: neighbours along a row, and loops over few elements are vectorized.
 COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
-#: What the halo of a part is rounded up to.
+#: Multiple to which the halo of a part is rounded up.
 REACH = 32
 #: Bytes of shared memory that every device has for a block.
 MAX_SHARED_BYTES = 48 << 10
@@ -58,7 +58,7 @@ class AxisWeights(NamedTuple):
 
     weights: Any
     axis: int
-    #: Where the first weight is, beside the element itself.
+    #: Offset of the first weight from the element itself.
     first: int
     divisor: float = 1.0
 
@@ -179,7 +179,7 @@ def along_rows(
                 shift(near, items, tile[thread * items + t + s + items - 1])
                 for r in range(items):
                     sums[r] += w[s] * near[r]
-    # They change places with those of other threads, so that neighbours are stored at once.
+    # The sums are exchanged between threads, so that neighbours are stored at once.
     kd.syncthreads()
     for r in range(items):
         tile[thread * items + r] = sums[r]

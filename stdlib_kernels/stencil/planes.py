@@ -95,7 +95,7 @@ def along_planes(
                     shift(beside, ROW_ITEMS, tile[r, lane * ROW_ITEMS + t + s + ROW_ITEMS - 1])
                     for i in range(ROW_ITEMS):
                         totals[i] += w[s] * beside[i]
-        # They change places with those of other threads, so that neighbours are stored at once.
+        # The totals are exchanged between threads, so that neighbours are stored at once.
         kd.syncwarp()
         for i in range(ROW_ITEMS):
             tile[r, lane * ROW_ITEMS + i] = totals[i]

@@ -137,7 +137,7 @@ def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], exampl
 
 minimum_filter = _filter_of_rank("minimum_filter", "minimum", lambda n: 0, "[1, 1, 2, 2, 3]")
 maximum_filter = _filter_of_rank("maximum_filter", "maximum", lambda n: n - 1, "[9, 9, 9, 8, 8]")
-#: Of an even number of elements the larger one of the two in the middle.
+#: For an even number of elements, the larger one of the two in the middle is the result.
 median_filter = _filter_of_rank("median_filter", "median", lambda n: n // 2, "[1, 2, 3, 3, 8]")
 
 

@@ -24,7 +24,7 @@ _TYPES = {
     **{f"int{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
 }
-#: Of C and C++, in lower case; a parameter of such a name gets an underscore.
+#: Keywords of C and C++, in lower case; a parameter of such a name gets an underscore.
 _KEYWORDS = """
     alignas alignof and asm auto bool break case catch char class const constexpr continue
     default delete do double else enum explicit export extern false float for friend goto
@@ -50,7 +50,7 @@ def c_name(text: str) -> str:
 class ArgumentField(NamedTuple):
     """A member of the structure of a kernel's arguments."""
 
-    #: Its name and its type in C.
+    #: Name and C type of the member.
     name: str
     type: str
     #: Number of elements of a member that is an array in C.
@@ -141,11 +141,11 @@ class Declaration:
     name: str
     #: Module and name in Python.
     kernel: str
-    #: Its parameters.
+    #: Parameters of the kernel.
     layout: ParameterLayout
     #: The block that its code for the CPU is for.
     block: tuple[int, int, int] | None
-    #: Whether a launch gives it dynamic shared memory.
+    #: Whether launches pass dynamic shared memory.
     uses_dynamic_shared: bool
 
     def text(self) -> str:

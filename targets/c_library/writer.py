@@ -393,7 +393,7 @@ def link_shared(folder: Path, output: str, files: Sequence[str]) -> None:
     ToolMissingError
         There is no compiler.
     """
-    # In the folder, so that no other path becomes part of the file.
+    # The command runs in the folder, so that no other path becomes part of the file.
     command = [*find_compiler(), *_OPTIONS, "-o", output, *files, *_LIBRARIES]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

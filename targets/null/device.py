@@ -238,7 +238,7 @@ class NullStream(HostStream):
     ) -> None:
         super().__init__(device, handle, foreign)
         self._begin = begin
-        #: How often it was released, and whether it is held up now.
+        #: Number of releases, and whether they are delayed now.
         self.releases = 0
         self.is_held = False
         self._pending_marks: tuple[_Mark, ...] = ()

@@ -57,7 +57,7 @@ class LaunchRecord:
     config: LaunchConfig
     #: The parameter buffer, without the pointer to the fault record.
     parameters: bytes
-    #: The same, by the names of the parameter layout.
+    #: Values by the names of the parameter layout.
     values: Mapping[str, Any]
 
 

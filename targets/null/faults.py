@@ -20,7 +20,7 @@ from targets.cuda.driver.loss import DeviceWatch
 
 __all__ = ["OPERATIONS", "FaultPlan", "fault"]
 
-#: What can be made to fail.
+#: Operations that can be made to fail.
 OPERATIONS = (
     "compile",
     "load",

@@ -39,7 +39,7 @@ class _Allocation:
     nbytes: int
     #: Made when it is first touched, so that large allocations cost nothing.
     data: Any = None
-    #: Where memory of the host is that was mapped; it takes none of the device.
+    #: Address of mapped host memory; it takes none of the device.
     mapped_from: int = 0
 
     @property
@@ -140,7 +140,7 @@ class AddressSpace:
 
     def _place(self, allocation: _Allocation) -> int:
         address = allocation.address = self._next
-        # At least one alignment's worth of nothing is between two allocations.
+        # At least one unused alignment unit is between two allocations.
         self._next += (-(-allocation.nbytes // ALIGNMENT) + 1) * ALIGNMENT
         self._live[address] = allocation
         self._starts.append(address)
@@ -226,7 +226,7 @@ class AddressSpace:
 
 
 def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
-    # It is found before anything has run, so even what is fatal on a device leaves this one well.
+    # The error is found before anything has run, so this device stays usable even after fatal ones.
     return compose_error(
         DRIVER_CODES[code]._replace(is_fatal=False),
         what.removeprefix("Could not "),
@@ -242,9 +242,9 @@ class _Release:
     #: The memory.
     pointer: int
     nbytes: int
-    #: Its home stream.
+    #: Home stream of the memory.
     stream: Any
-    #: What the release had to wait for beside it.
+    #: Other streams that the release had to wait for.
     used_on: tuple[Any, ...]
 
 

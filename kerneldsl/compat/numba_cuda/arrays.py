@@ -442,7 +442,7 @@ def sentry_contiguous(ary: Any) -> None:
         raise ValueError(errmsg_contiguous_buffer)
 
 
-#: What numba.cuda says of an array with gaps.
+#: numba.cuda's message about an array with gaps.
 errmsg_contiguous_buffer = (
     "Array contains non-contiguous buffer and cannot be transferred as a single memory region. "
     "Please ensure contiguous buffer with numpy .ascontiguousarray()"

@@ -9,7 +9,7 @@ from kerneldsl.language.intrinsics.atomics import atomic as _atomic
 
 __all__ = ["compare_and_swap", "max", "min", "nanmax", "nanmin"]
 
-#: Those of kerneldsl leave out NaN, too.
+#: kerneldsl's functions ignore NaN, too.
 nanmax, nanmin = _atomic.max, _atomic.min
 
 

@@ -49,7 +49,7 @@ class FilesBeside:
         self.path: str = self._locator.get_cache_path()
         stamp = self._locator.get_source_stamp()
         self._files = IndexDataCacheFile(self.path, place.filename_base, stamp)
-        #: How often code was there and was not, by the types of the parameters.
+        #: Numbers of cache hits and misses, by the types of the parameters.
         self.hits: Counter[Any] = Counter()
         self.misses: Counter[Any] = Counter()
 

@@ -165,7 +165,7 @@ def _decorated(
         constants_of(function, values or {}),
     )
     if options["link"]:
-        #: By this attribute the front end knows the code.
+        #: Attribute in which the front end looks for linked code.
         made.py_func.__kerneldsl_link__ = read_links(options["link"])  # type: ignore[attr-defined]
     for kinds, result in declared:
         if options["device"]:

@@ -178,7 +178,7 @@ class _Choices(threading.local):
 _choices = _Choices()
 
 
-#: What a context has of its memory manager.
+#: Attributes that a context takes from its memory manager.
 _OF_MANAGER = (
     "allocations deallocations defer_cleanup get_ipc_handle get_memory_info memalloc "
     "memallocmanaged memhostalloc mempin"
@@ -276,7 +276,7 @@ class Context:
 _contexts: dict[_Device, Context] = {}
 #: Functions that are called before the first context is made.
 before_first_context: list[Callable[[], None]] = []
-#: Why the driver did not start.
+#: Errors of the driver's start.
 start_errors: list[str] = []
 
 

@@ -90,7 +90,7 @@ class CUDADispatcher(Kernel[Any, Any]):
         self.specialized = False
         #: Positions of parameters that are pointers.
         self.pointers: frozenset[int] = frozenset()
-        #: By this attribute the front end knows a device function.
+        #: Attribute by which the front end recognizes a device function.
         self.__kerneldsl_function__ = py_func
         self._declared: dict[tuple[Any, ...], Overload] = {}
         self._specializations: dict[tuple[Any, ...], CUDADispatcher] = {}
@@ -266,7 +266,7 @@ class CUDADispatcher(Kernel[Any, Any]):
     def _convert_to(self, signatures: Sequence[Any]) -> None:
         """Let a device function convert to its signatures, as numba.cuda does."""
         is_void = [result is None or str(result) in ("none", "void") for _, result in signatures]
-        #: By this attribute the front end knows the signatures.
+        #: Attribute in which the front end looks for the signatures.
         self.__kerneldsl_signatures__ = tuple(
             (None if void else read_signature((result,))[0], kinds)
             for void, (kinds, result) in zip(is_void, signatures, strict=True)

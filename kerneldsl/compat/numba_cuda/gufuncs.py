@@ -161,7 +161,7 @@ class GUFunc(ArrayFunction):
             if loop.inputs == given:
                 return loop
         for loop in self._loops:
-            # In this direction, as numba.cuda does it.
+            # numba.cuda casts in this direction.
             if all(map(np.can_cast, loop.inputs, given)):
                 return loop
         raise TypeError("no matching signature")

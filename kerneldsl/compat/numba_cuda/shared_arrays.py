@@ -12,7 +12,7 @@ from kerneldsl.memory.arrays import DeviceArray
 __all__ = ["ManagedNDArray", "MappedNDArray", "SharedNDArray"]
 
 
-#: What these arrays have of the device's.
+#: Attributes that these arrays take from the device array.
 _OF_DEVICE = (
     "__cuda_array_interface__ copy_to_device copy_to_host device_ctypes_pointer gpu_data split"
 )
@@ -41,7 +41,7 @@ class SharedNDArray(np.ndarray[Any, Any]):
 
     @property
     def on_device(self) -> DeviceNDArray:
-        """The same elements for kernels; a copy that NumPy made has its own memory."""
+        """The same elements as an array for kernels; a copy that NumPy made has its own memory."""
         if self.whole is None:
             raise TypeError("this array was copied to memory of the host alone")
         offset = self.__array_interface__["data"][0] - self.start

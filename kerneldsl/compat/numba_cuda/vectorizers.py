@@ -97,7 +97,7 @@ class ArrayFunction:
         As of Numba's decorators.
     """
 
-    #: What the class is called with beside the function, to make another one like it.
+    #: Arguments of the class besides the function, for another object like this one.
     _arguments: tuple[Any, ...] = ()
 
     def __init__(
@@ -133,7 +133,7 @@ class ArrayFunction:
 
     def _kernel(self, text: str, prefix: str, names: Sequence[str], items: Sequence[str]) -> Any:
         """Return the kernel of a text that calls the function for one element each."""
-        # As an identifier, also of a lambda.
+        # The name is an identifier, also for a lambda.
         name = prefix + re.sub(r"\W", "_", self.py_func.__name__)
         written = text.format(name=name, args=", ".join(names), items=", ".join(items))
         namespace = {"__grid__": grid, "__core__": self.core}

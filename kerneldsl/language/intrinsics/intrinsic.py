@@ -72,9 +72,9 @@ class Effect(enum.Flag):
     """Writes elements of the array that is its first argument."""
 
 
-#: What looks into the array that is the first argument.
+#: Effects on the array that is the first argument.
 ARRAY_ACCESS = Effect.ATOMIC | Effect.READ | Effect.WRITE
-#: What makes a kernel a block kernel.
+#: Effects that make a kernel a block kernel.
 BLOCK_LEVEL = Effect.BARRIER | Effect.ALLOCATE_SHARED
 
 

@@ -86,7 +86,7 @@ _ROUNDED = {
     "fmaf": ((_SINGLE,), 3),
     "fma": ((_DOUBLE,), 3),
 }
-#: What to write on targets that only round to nearest.
+#: Replacements on targets that only round to nearest.
 _INSTEAD = {
     "add": "x + y",
     "sub": "x - y",

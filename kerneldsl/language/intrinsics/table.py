@@ -54,7 +54,7 @@ def _table() -> dict[str, Intrinsic]:
 
 #: Every intrinsic by its dotted name.
 INTRINSICS: dict[str, Intrinsic] = _table()
-#: Those of the normal form, which programs cannot write.
+#: Intrinsics of the normal form, which programs cannot write.
 INTERNAL = tiles.INTERNAL | linked.INTERNAL
 
 

@@ -50,17 +50,18 @@ class ResultShape(enum.Enum):
 class TileForm:
     """Form of a tile operation."""
 
-    #: Of what it gives.
+    #: Shape of the result.
     shape: ResultShape = ResultShape.SAME
-    #: Dtype of the result, or what returns it for that of the elements; ``None`` for the same.
+    #: Dtype of the result, or a function that returns it for the elements' dtype; ``None`` for the
+    #: same.
     dtype: str | Callable[[str], str | None] | None = None
-    #: Elements that it does not take.
+    #: Kinds of elements that the operation refuses.
     refused: tuple[ElementKind, ...] = ()
-    #: Whether it is a part of an expression of elements, and no operation of the block.
+    #: Whether the operation is a part of an expression of elements, not a collective operation.
     is_elementwise: bool = False
-    #: Of a reduction or scan: how elements are combined, a row of :mod:`kerneldsl.ir.tiles.folds`.
+    #: Combination of a reduction or scan: a row of :mod:`kerneldsl.ir.tiles.folds`.
     fold: str = ""
-    #: Its name as an attribute of a tile, if it is one and no method.
+    #: Name as an attribute of a tile; empty for a method.
     attribute: str = ""
 
     @property

@@ -1,1 +1,1 @@
-"""From a normal form to expressions of SymPy."""
+"""Reading of a normal form into expressions of SymPy."""

@@ -39,11 +39,11 @@ class Store(NamedTuple):
 
     #: Conditions under which that is done, in the order in which they are tested.
     path: tuple[Any, ...]
-    #: Where.
+    #: Name of the array.
     array: str
     #: Indices of the element.
     place: tuple[Any, ...]
-    #: What.
+    #: The stored value.
     value: Any
     #: The statement.
     node: ast.AST

@@ -307,6 +307,6 @@ def _function_called(name: str) -> Any:
             return _OTHERS[name]
     for sympys, ours in CALLS.items():
         if ours == name:
-            # What the language computes more accurately as a separate function stays that function.
+            # Functions that the language has as more accurate separate ones stay such functions.
             return getattr(sympy, sympys, None) or getattr(cfunctions, sympys)
     return None

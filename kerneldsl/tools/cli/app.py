@@ -144,7 +144,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         app.command(former.__name__, hidden=True)(former)
     app.command("compile")(_compile)
     app.command("explain")(explain)
-    # What follows the script is the script's own.
+    # Arguments after the script belong to the script.
     app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
     app.command("run", context_settings={"allow_interspersed_args": False})(run_program)
     app.command("passes")(_passes)

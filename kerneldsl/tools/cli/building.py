@@ -52,18 +52,18 @@ _GRID, _BLOCK = 1024, 256
 class Job(NamedTuple):
     """A kernel to compile."""
 
-    #: For a person.
+    #: Text for a person.
     label: str
-    #: Compiles it, and adds it to what is written.
+    #: Compiles the kernel, and adds it to the written files.
     run: Callable[[], None]
 
 
 class Task(NamedTuple):
     """A part of a build, which can be done in another process."""
 
-    #: For a person.
+    #: Text for a person.
     label: str
-    #: Finds what is compiled.
+    #: Returns the kernels to compile.
     jobs: Callable[[], Sequence[Job]]
 
 
@@ -71,7 +71,7 @@ class Part(NamedTuple):
     """Results of a task of a build."""
 
     writer: PackageWriter
-    #: What is not shipped, with the reason.
+    #: Kernels that are not shipped, with the reason.
     left_out: dict[str, str]
     #: Module to the lines of functions that kernels consist of.
     functions: dict[str, set[int]]
@@ -93,7 +93,7 @@ class Builder:
     levels: Sequence[str]
     #: Architectures of GPUs.
     architectures: Sequence[str]
-    #: What is not shipped, with the reason.
+    #: Kernels that are not shipped, with the reason.
     left_out: dict[str, str] = field(default_factory=dict)
     #: Writes a C library of the same kernels, where one is wanted.
     c_library: Any = None
@@ -234,7 +234,7 @@ class Builder:
             compiler, found = kernel.launched(
                 signature, extent=extent, arch=arch, target=self.gpu.name
             )
-        # To choose a mapping, a launch compiles others as well.
+        # A launch compiles other mappings as well to choose one.
         self._add_works(recorded)
         for specialization in (*(each.specialization for each in recorded.compiled), *found):
             self._add(compiler, specialization)

@@ -70,7 +70,7 @@ def compile_to_file(
         code = code.replace(artifact.entry_name.encode(), entry.encode())
     written: dict[str, str] = {}
     if output is not None:
-        # One description for each file: another target's has other parameters.
+        # Each file has its own description: another target's has other parameters.
         layout, described = (output.with_name(output.name + end) for end in _DESCRIPTIONS)
         paths = {form: output, "parameters": layout, "description": described}
         written = {name: str(path) for name, path in paths.items()}

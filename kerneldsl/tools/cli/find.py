@@ -98,7 +98,7 @@ def _load_file(path: Path) -> ModuleType:
         raise ArgumentValueError(
             f"{path} is not a Python file", value=str(path), limit="Its name must end in .py"
         )
-    # As a script would, the file finds what is beside it.
+    # The file finds modules beside it, as a script would.
     sys.path.insert(0, str(path.parent.resolve()))
     root, name = _package_of(path.resolve())
     if "." in name:

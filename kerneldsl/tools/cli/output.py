@@ -211,7 +211,7 @@ def progress_bar(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    # Without a thread that draws: processes are forked meanwhile.
+    # No thread draws the bar: processes are forked meanwhile.
     with Progress(
         *columns, console=new_console(stderr=True), transient=True, auto_refresh=False
     ) as bar:

@@ -81,7 +81,7 @@ def profile(
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", _RUNNER, "profile", json.dumps(options)]
-        # What the script prints is no part of the JSON.
+        # Output of the script is not part of the JSON.
         output = _STANDARD_ERROR if as_json else None
         status = _run([*command, str(report), str(script), *(arguments or ())], output)
         text = report.read_text(encoding="utf-8") if report.exists() else None

@@ -26,7 +26,7 @@ __all__ = ["Progress", "do_tasks", "usable_processors"]
 Progress = Callable[[str, int], None]
 
 
-#: How long this process waits for the signal that another one has had.
+#: Seconds that this process waits for the signal that another one has received.
 _SIGNAL_S = 0.5
 
 

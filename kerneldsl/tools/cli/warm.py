@@ -87,7 +87,7 @@ def _run(
         command = [sys.executable, "-m", _RUNNER, "warm", json.dumps(arch), str(report)]
         command += [str(script), *arguments]
         with progress(f"Running {script}" + (f" for {arch}" if arch else ""), is_quiet=is_quiet):
-            # What the script prints is no part of the JSON.
+            # Output of the script is not part of the JSON.
             output = _STANDARD_ERROR if is_quiet else None
             done = subprocess.run(command, env=environment, stdout=output, check=False)
         if done.returncode or not report.exists():

@@ -41,7 +41,7 @@ _LEAST_SAMPLES = 4
 #: Fewer medians say nothing of how medians vary.
 _LEAST_MEDIANS = 8
 _OUTLIER = 3.5
-#: Of what is known of a machine, what differs between any two runs.
+#: Facts about a machine that differ between any two runs.
 _OF_A_RUN = ("date", "commit")
 
 
@@ -238,11 +238,11 @@ def _differences(old: Any, new: Any) -> dict[str, tuple[str, str]]:
 # -- significance ---------------------------------------------------------------------------------
 
 
-#: Up to so many samples, of both sides, the distribution of the ranks is counted.
+#: Most samples of both sides for which the distribution of ranks is counted.
 _MAX_EXACT = 40
 _RESAMPLES = 2000
-#: Of a normal distribution, the standard error of a median by that of the mean, and the distance of
-#: the quartiles by the standard deviation.
+#: Factors of a normal distribution: standard error of a median by that of the mean, and distance
+#: of the quartiles by the standard deviation.
 _MEDIAN_ERROR, _QUARTILES_APART = 1.2533, 1.349
 #: The median of absolute deviations of a normal distribution, by the standard deviation.
 _MAD_SHARE = 0.6745
@@ -292,7 +292,8 @@ def _doubled_ranks(together: Sequence[float]) -> dict[float, int]:
 
 def _ways(ranks: Sequence[int], count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return in how many ways so many of the ranks have each sum, by the sum."""
-    # By how many are chosen, and by their sum; 40 over 20 is less than 2**38.
+    # The table is indexed by the number of chosen ranks, and by their sum; 40 over 20 is less than
+    # 2**38.
     ways = np.zeros((count + 1, sum(ranks) + 1), np.int64)
     ways[0, 0] = 1
     for rank in ranks:
@@ -370,6 +371,6 @@ def outlier_scores(values: Sequence[float]) -> list[float]:
     """
     middle = median(values)
     distances = [abs(each - middle) for each in values]
-    # Where most are the same, the mean of the distances takes the median's place.
+    # If most values are equal, the mean of the distances replaces the median.
     scale = median(distances) / _MAD_SHARE or 1.2533 * sum(distances) / len(distances)
     return [0.0 if scale == 0 else (each - middle) / scale for each in values]

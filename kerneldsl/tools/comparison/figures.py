@@ -28,9 +28,9 @@ _IDENTITY = re.compile(
     r"^([nmk]|\w*bytes|sizes?|elements|exponent|extent|shape|block|tile|grid|items|threads|promised"
     r"|batch|columns|axis|axes)$"
 )
-#: What holds figures without a unit in their names: seconds, by the names of what was measured.
+#: Names of mappings with figures in seconds, by the names of the measured things.
 _SAMPLES, _MEDIANS = "samples", "medians"
-#: What of a run is no figure, wherever it is.
+#: Names of parts of a run that are no figures.
 _ABOUT = ("machine", "date", "commit", "verdicts", "versions")
 
 
@@ -48,9 +48,9 @@ class Figure:
 
     #: The samples; of a figure that is a median alone, that one.
     values: list[float]
-    #: Whether it is a rate.
+    #: Whether larger values are better, as for a rate.
     more_is_better: bool
-    #: Those of a median without samples.
+    #: Quartiles of a median without samples.
     quartiles: Quartiles | None = None
     #: The least and the greatest sample, where nothing else is known of them.
     extremes: tuple[float, float] | None = None

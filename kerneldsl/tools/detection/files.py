@@ -30,7 +30,7 @@ __all__ = [
 _TIMEOUT_SECONDS = 5
 #: More than any file of the system that is read here has.
 _MAX_TEXT_BYTES = 2**20
-#: Where libraries lie that the loader's cache need not know: the driver's under WSL 2, on NixOS and
+#: Folders of libraries that the loader's cache may not know: the driver's under WSL 2, on NixOS and
 #: in containers, and the system's own.
 _FOLDERS = (
     "/usr/lib/wsl/lib",

@@ -43,13 +43,13 @@ _IN_BROWSER = "emscripten"
 class Finding:
     """Result of a probe."""
 
-    #: Whether the backend's driver or runtime is there.
+    #: Whether the backend's driver or runtime exists.
     is_detected: bool
-    #: What that is, or what is missing; the first half of the reason.
+    #: Name of the driver or runtime, or the missing part; the first half of the reason.
     what: str
-    #: Its version, if it can be known.
+    #: Version of the driver or runtime, if it is known.
     version: str | None = None
-    #: The files that show it.
+    #: Files that prove it.
     evidence: tuple[str, ...] = ()
 
 

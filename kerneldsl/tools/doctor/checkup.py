@@ -243,7 +243,7 @@ def check_cache_folder() -> Iterator[Check]:
 
 def _why_not_writable(folder: Path) -> str | None:
     try:
-        # Only writing shows: a read-only file system and a quota do not show in the mode.
+        # Only a write detects it: the mode does not show a read-only file system or a quota.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"0")
             file.flush()

@@ -214,7 +214,7 @@ def _check_target_spec() -> Iterator[Check]:
 # -- the interpreter and the packages -------------------------------------------------------------
 
 
-#: What a launch needs; the others serve the command line and reports.
+#: Packages that launches need; others serve the command line and reports.
 _ESSENTIAL = ("numba", "llvmlite", "numpy")
 
 
