@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Container, Mapping
 from importlib import import_module
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from kerneldsl.utilities.modules import imported
 
 __all__ = ["CARDS", "is_html_shown", "mimebundle"]
+
+_logger = logging.getLogger("kerneldsl.cards")
 
 _HTML, _PLAIN = "text/html", "text/plain"
 
@@ -75,16 +77,25 @@ def mimebundle(
 
     found = {_PLAIN: _plain_text(thing)} if is_wanted(_PLAIN) else {}
     if is_wanted(_HTML) and (include is not None or is_html_shown()):
-        # The value may be the object of debugging: the plain text is shown whatever fails here.
-        with contextlib.suppress(Exception):
-            found[_HTML] = str(_maker(type(thing))(thing))
+        card = _card(thing, CARDS)
+        if card is not None:
+            found[_HTML] = card
     return found
 
 
+def _card(thing: Any, makers: Mapping[str, str]) -> str | None:
+    """Return the text of a card, or ``None`` if it fails: the plain text is shown then."""
+    try:
+        return str(_maker(type(thing), makers)(thing))
+    except Exception:
+        _logger.debug("the card of a %s fails", type(thing).__name__, exc_info=True)
+        return None
+
+
 def _plain_text(thing: Any) -> str:
-    if not is_html_shown():
-        with contextlib.suppress(Exception):
-            return str(_maker(type(thing), _IN_TERMINALS)(thing))
+    card = None if is_html_shown() else _card(thing, _IN_TERMINALS)
+    if card is not None:
+        return card
     try:
         return str(thing) if set(_names(type(thing))) & {*_PRINTED} else repr(thing)
     except Exception:  # noqa: BLE001 -- a foreign object in it may raise anything

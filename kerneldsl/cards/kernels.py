@@ -6,6 +6,7 @@ Forms of the compiled code are joined to the source by line, and so are remarks 
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_logger = logging.getLogger("kerneldsl.cards")
 
 
 def kernel_card(kernel: Kernel[..., Any]) -> Html:
@@ -109,7 +111,8 @@ def _attempt(make: Callable[[], T], instead: T) -> T:
     """Return a part of a card, or something in its place where the part fails."""
     try:
         return make()
-    except Exception:  # noqa: BLE001 -- the other parts are of use without it
+    except Exception:
+        _logger.debug("a part of a card fails", exc_info=True)
         return instead
 
 

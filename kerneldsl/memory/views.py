@@ -129,6 +129,8 @@ class ArrayViews(ArrayGeometry):
             )
         try:
             return self._view(self._phantom().reshape(wanted))
+        except KernelError:  # such as that of a closed array
+            raise
         except Exception as error:
             raise ArgumentValueError(
                 f"an array of shape {self.shape} cannot be reshaped to {safe_repr(wanted)}",

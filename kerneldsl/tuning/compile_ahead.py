@@ -125,7 +125,7 @@ def _fork(compiler: Compiler, codes: Sequence[Specialization]) -> int:
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
         for code in codes:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception):  # the parent compiles it again, and raises
                 compile_or_load(compiler, code)
     finally:
         os._exit(0)  # nothing of the parent's is flushed, closed or freed here

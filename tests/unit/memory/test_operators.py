@@ -344,6 +344,8 @@ class TestRepr:
         x.close()
         assert "shape=(3,), dtype=float64" in repr(x)
         assert "closed" in repr(x)
+        with pytest.raises(kd.ClosedResourceError):
+            x.reshape(1, 3)
 
     def test_a_capture_is_left_alone(self):
         x = kd.zeros(3)
