@@ -141,7 +141,7 @@ def test_remedies_of_functions_of_arrays(function: Any, remedy: str) -> None:
         (attribute_of_an_array, (VECTOR,), "'shape' of float32[::1] is assigned", 1, "x.shape"),
         (attribute_of_a_number, (VECTOR, N), "'real' of int64 is assigned", 1, "n.real"),
         (beyond_a_tuple, (VECTOR,), "a tuple is indexed beyond its elements", 2, "pair[2]"),
-        (mixed_tuple_beside_an_array, (VECTOR,), "zip combines tuple(float64, int64)", 1, None),
+        (mixed_tuple_beside_an_array, (VECTOR,), "a range with tuple(float64, int64)", 1, None),
         (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
         (two_types, (VECTOR, N), "float32[::1]", 5, "y"),
         (too_many_arguments, (VECTOR,), "sqrt was given 3 arguments", 1, "np.sqrt(x[0], 1, 2)"),
