@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.trees import children_of, walk_here
+from kerneldsl.frontend.trees import children_of, is_text, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = [
@@ -142,7 +142,7 @@ def _check_parameter(node: ast.arg, reporter: Reporter) -> None:
 
 
 def _check_operator(node: ast.BinOp | ast.AugAssign, reporter: Reporter) -> None:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_string(node.left):
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and is_text(node.left):
         _refuse_formatting(node, reporter)
     if isinstance(node.op, ast.MatMult):
         operator = "@" if isinstance(node, ast.BinOp) else "@="
@@ -151,7 +151,7 @@ def _check_operator(node: ast.BinOp | ast.AugAssign, reporter: Reporter) -> None
 
 
 def _check_call(node: ast.Call, reporter: Reporter) -> None:
-    if isinstance(node.func, ast.Attribute) and _is_string(node.func.value):
+    if isinstance(node.func, ast.Attribute) and is_text(node.func.value):
         _refuse_formatting(node, reporter)
     if isinstance(node.func, ast.Name) and node.func.id == "print":
         odd = [each for each in node.keywords if each.arg in ("sep", "end", "file", "flush")]
@@ -175,10 +175,6 @@ _CHECKS: dict[type[ast.AST], Callable[[Any, Reporter], None]] = {
     ast.AugAssign: _check_operator,
     ast.Call: _check_call,
 }
-
-
-def _is_string(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _refuse(node: ast.AST, what: str, remedy: str, reporter: Reporter) -> None:

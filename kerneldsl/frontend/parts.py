@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.expressions import index_parts, written
+from kerneldsl.frontend.trees import is_text
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["Part", "numbered_parts"]
@@ -81,7 +82,7 @@ class Part(NamedTuple):
         """The indices of an access, also of parts of parts."""
         node, found = self.node, list[str]()
         while isinstance(node, ast.Subscript | ast.Attribute):
-            if isinstance(node, ast.Subscript) and not _is_text(node.slice):
+            if isinstance(node, ast.Subscript) and not is_text(node.slice):
                 found[:0] = map(ast.unparse, index_parts(node))
             node = node.value
         if isinstance(node, ast.Call):
@@ -130,10 +131,6 @@ def numbered_parts(kernel: FunctionUnit) -> Iterator[tuple[tuple[int, int], Part
     for first, unit in enumerate(kernel.reachable()):
         for second, node in enumerate(ast.walk(unit.tree)):
             yield (first, second), Part(unit, node)
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _item(target: ast.expr, items: ast.expr, name: str) -> ast.expr:

@@ -18,6 +18,7 @@ __all__ = [
     "children_of",
     "copy_tree",
     "fill_locations",
+    "is_text",
     "jumps_of",
     "load",
     "slices_of",
@@ -210,6 +211,11 @@ def statements_in_loops(tree: ast.AST) -> int:
     """Return how many statements loops repeat, each counted for each loop around it."""
     loops = (node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While))
     return sum(isinstance(node, ast.stmt) for loop in loops for node in ast.walk(loop))
+
+
+def is_text(node: ast.AST) -> bool:
+    """Return whether a node is a literal of text."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def slices_of(tree: ast.AST) -> Iterator[ast.Subscript]:

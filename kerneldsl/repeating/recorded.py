@@ -12,6 +12,7 @@ from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.forms import ArrayForm
+from kerneldsl.memory.strided import byte_bounds
 from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["NotKnown", "Recorded", "bytes_after_word", "may_overlap", "number_values"]
@@ -368,17 +369,8 @@ def bytes_after_word(array: Any) -> int:
 
 def _bounds_of(array: Any) -> tuple[int, int]:
     """Return the addresses between which an array's elements lie; see `_start_of`."""
-    low = high = _start_of(array)
-    if not array.size:
-        return low, high
-    if array.flags.c_contiguous if isinstance(array, np.ndarray) else array.layout == "C":
-        return low, low + int(array.nbytes)
-    for n, step in zip(array.shape, array.strides, strict=True):
-        if step < 0:
-            low += (n - 1) * step
-        else:
-            high += (n - 1) * step
-    return low, high + int(array.dtype.itemsize)
+    low, high = byte_bounds(_start_of(array), array.shape, array.strides, array.dtype.itemsize)
+    return int(low), int(high)
 
 
 def may_overlap(left: Any, right: Any) -> bool:

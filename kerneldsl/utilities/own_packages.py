@@ -33,7 +33,7 @@ from kerneldsl.errors import ShadowedPackageError
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["import_own", "require_own_packages"]
+__all__ = ["import_own", "is_same_file", "require_own_packages"]
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Held while ``targets`` is kerneldsl's package for the imports of its parts.
@@ -66,7 +66,7 @@ def import_own(name: str) -> ModuleType:
     if package not in sys.modules and found is not None and _is_running_script(found):
         # The file is __main__ already; an import by its name would run it a second time.
         _import_file(package, ours)
-    elif found is None or not _is_same(found, ours):
+    elif found is None or not is_same_file(found, ours):
         _import_parts(package, found)
     return importlib.import_module(name)
 
@@ -82,10 +82,11 @@ def _location(package: str) -> str | None:
 
 def _is_running_script(found: str) -> bool:
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return file is not None and _is_same(file, found)
+    return file is not None and is_same_file(file, found)
 
 
-def _is_same(one: str, other: str) -> bool:
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Return whether two paths are of one file or folder that exists."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -159,7 +160,7 @@ def _import_file(name: str, file: str) -> None:
 def _is_ours(loaded: ModuleType | None, ours: str) -> bool:
     """Return whether a name is free, or already belongs to a file of kerneldsl."""
     file = getattr(loaded, "__file__", None)
-    return loaded is None or (file is not None and _is_same(file, ours))
+    return loaded is None or (file is not None and is_same_file(file, ours))
 
 
 class _Loader(SourceFileLoader):

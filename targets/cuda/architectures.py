@@ -101,6 +101,15 @@ class Architecture(NamedTuple):
         """``"a"`` for code that runs on this architecture alone, ``"f"`` for its family."""
         return self.name[-1] if self.name[-1] in "af" else ""
 
+    def assembles_for(self, device: Architecture) -> bool:
+        """Return whether PTX for this architecture can be assembled for a device of another."""
+        if self.suffix == "a":
+            return self.number == device.number
+        has_family = self.suffix == "f"
+        if has_family and self.compute_capability[0] != device.compute_capability[0]:
+            return False
+        return self.number <= device.number
+
 
 class PtxRelease(NamedTuple):
     """First release with a PTX ISA version."""

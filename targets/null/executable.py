@@ -178,24 +178,13 @@ def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
             "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
             remedy="Compile for an older PTX version",
         )
-    if not _runs_on(target, device.arch):
+    if not parse_arch(target).assembles_for(parse_arch(device.arch)):
         raise CompileError(
             f"{entry_name} is compiled for {target}",
             value=target,
             limit=f"{device} is {device.arch} (CUDA_ERROR_NO_BINARY_FOR_GPU)",
             remedy=f"Compile for {device.arch}",
         )
-
-
-def _runs_on(compiled_for: str, arch: str) -> bool:
-    """Return whether PTX for one architecture can be assembled for a device of another."""
-    code, device = parse_arch(compiled_for), parse_arch(arch)
-    if code.suffix == "a":
-        return code.number == device.number
-    if code.suffix == "f":
-        same_family = code.compute_capability[0] == device.compute_capability[0]
-        return same_family and code.number <= device.number
-    return code.number <= device.number
 
 
 def check_config(name: str, config: LaunchConfig, device: Device) -> None:

@@ -17,6 +17,7 @@ from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.block_loops import BlockLoop, tile_loop
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
+from kerneldsl.ir.frontend.findings.flow import is_unsigned
 from kerneldsl.ir.frontend.members import leaves, packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin, joined
@@ -341,7 +342,7 @@ def _converted_bounds(
     """Return the arguments of a ``range``, and the types by which Numba chooses its type."""
     bounds, origins = found[:2], reader.origins
     if reduce(joined, map(origins.of, bounds)) is Origin.WIDE and all(
-        _is_unsigned(each) or origins.is_converted(each) for each in bounds
+        is_unsigned(each) or origins.is_converted(each) for each in bounds
     ):
         wide = [_as_wide(reader, each) for each in bounds]
         return [*wide, *found[2:]], (_WIDE,) * len(found)
@@ -355,10 +356,6 @@ def _as_wide(reader: Reader, value: Value) -> Value:
     if reader.origins.is_converted(value):
         return reader.origins.convert(reader, value)
     return reader.cast(value, _WIDE)
-
-
-def _is_unsigned(value: Value) -> bool:
-    return isinstance(value.type, types.Integer) and not value.type.signed
 
 
 def _length_of_range(reader: Reader, start: Value, stop: Value, step: Value) -> Value | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from kerneldsl.contract import Device
 from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.launch.native.layout import signed_word
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
@@ -100,15 +101,11 @@ def exchange_of(kind: type, array: ArrayKind) -> Exchange | None:
         words += [check, id(name)]
     checks = (ctypes.c_int64 * len(words))(*words)
     return Exchange(
-        _signed(table[_DESCRIBE]),
-        _signed(table[_CURRENT_STREAM]),
+        signed_word(table[_DESCRIBE]),
+        signed_word(table[_CURRENT_STREAM]),
         ctypes.addressof(checks),
         (kind, capsule, checks, asked),
     )
-
-
-def _signed(address: int) -> int:
-    return ctypes.c_int64(address).value
 
 
 def device_word(device: Device) -> int | None:

@@ -22,7 +22,7 @@ from kerneldsl.contract import Device
 from kerneldsl.contract.launch_counter import LaunchCounter
 from kerneldsl.contract.native import HostEntry, NativeEntry
 from kerneldsl.launch.native.conditions import PackedCondition
-from kerneldsl.launch.native.layout import builtin_method, host_clock
+from kerneldsl.launch.native.layout import builtin_method, host_clock, signed_word
 from kerneldsl.launch.native.step_kinds import ArgumentStep
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -302,27 +302,22 @@ def _write_entry(
             table[HostWord.FAIL] = id(entry.fail)
         return
     table[Word.ENTRY] = EntryKind.DRIVER
-    table[DriverWord.LAUNCH] = _signed(entry.launch)
-    table[DriverWord.FUNCTION] = _signed(entry.function)
+    table[DriverWord.LAUNCH] = signed_word(entry.launch)
+    table[DriverWord.FUNCTION] = signed_word(entry.function)
     table[DriverWord.GRID : DriverWord.GRID + 3] = entry.grid_dim
     table[DriverWord.BLOCK : DriverWord.BLOCK + 3] = entry.block_dim
     table[DriverWord.SHARED_BYTES] = entry.shared_bytes
-    table[DriverWord.STREAM] = _signed(entry.stream)
-    table[DriverWord.CONTEXT] = _signed(entry.context)
-    table[DriverWord.GET_CONTEXT] = _signed(entry.get_context)
-    table[DriverWord.SET_CONTEXT] = _signed(entry.set_context)
+    table[DriverWord.STREAM] = signed_word(entry.stream)
+    table[DriverWord.CONTEXT] = signed_word(entry.context)
+    table[DriverWord.GET_CONTEXT] = signed_word(entry.get_context)
+    table[DriverWord.SET_CONTEXT] = signed_word(entry.set_context)
     table[DriverWord.MAY_STAY] = entry.may_stay
     table[DriverWord.NOTE], table[DriverWord.NOTE_OWNER] = builtin_method(entry.note)
     table[DriverWord.NOTED] = id(entry.noted)
     table[DriverWord.PARAMETER_COUNT] = len(entry.offsets)
     table[DriverWord.OFFSETS] = memory.put(entry.offsets)
     table[DriverWord.IS_EARLY] = entry.is_early
-    table[DriverWord.ENCODE] = _signed(entry.encode)
+    table[DriverWord.ENCODE] = signed_word(entry.encode)
     table[DriverWord.MAP_COUNT] = len(maps)
     records = [word for each in maps for word in each.words(memory.put, memory.kept)]
     table[DriverWord.MAPS] = memory.put(records)
-
-
-def _signed(handle: int) -> int:
-    """Return a driver's handle as a word; it may be any 64 bits."""
-    return ctypes.c_int64(handle).value

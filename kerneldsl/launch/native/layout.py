@@ -49,6 +49,7 @@ __all__ = [
     "dict_version_offset",
     "function_address",
     "put_subscript",
+    "signed_word",
     "slot_offset",
     "subscript_of",
 ]
@@ -390,3 +391,8 @@ def put_subscript(owner: type, address: int, document: bytes) -> None:
         else:
             setattr(owner, name, before)
         raise UnknownLayout("the slot of a subscript")
+
+
+def signed_word(number: int) -> int:
+    """Return an address or a driver's handle, which may be any 64 bits, as a word of a table."""
+    return ctypes.c_int64(number).value

@@ -28,7 +28,7 @@ from kerneldsl.tools.versions import TESTED_PYTHONS
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.address_space import RAISE_LIMIT, Addresses, group_settings
 from kerneldsl.utilities.formatting import format_bytes
-from kerneldsl.utilities.own_packages import require_own_packages
+from kerneldsl.utilities.own_packages import is_same_file, require_own_packages
 
 __all__ = [
     "cgroup_memory_limit",
@@ -254,7 +254,7 @@ def _check_package(name: str, lowest: str, below: str | None) -> Check:
         return Check(check, "problem", f"{name} is not installed", remedy)
     place = _where_imported(name)
     expected = Path(str(found.locate_file(name)))
-    if place is not None and expected.is_dir() and not _is_same(place, expected):
+    if place is not None and expected.is_dir() and not is_same_file(place, expected):
         return Check(
             check,
             "problem",
@@ -279,13 +279,6 @@ def _where_imported(name: str) -> Path | None:
     if spec.submodule_search_locations:
         return Path(next(iter(spec.submodule_search_locations)))
     return Path(spec.origin) if spec.origin else None
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
 
 
 def _parse(version: str) -> tuple[int, ...]:

@@ -70,13 +70,9 @@ class Image(NamedTuple):
 
     def runs_on(self, device: Architecture) -> bool:
         """Return whether devices of an architecture can run it."""
-        arch = self.arch
-        same_major = arch.compute_capability[0] == device.compute_capability[0]
-        if arch.suffix == "a":
-            return arch.number == device.number
-        if self.form is CodeForm.CUBIN or arch.suffix == "f":
-            return same_major and arch.number <= device.number
-        return arch.number <= device.number
+        is_of_major = self.arch.compute_capability[0] == device.compute_capability[0]
+        can_be_assembled = self.form is not CodeForm.CUBIN or is_of_major
+        return can_be_assembled and self.arch.assembles_for(device)
 
 
 def text_of(module: CodeModule) -> CudaText:
