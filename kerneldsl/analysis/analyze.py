@@ -13,7 +13,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
 from kerneldsl.language.kinds import ArrayKind, Kind
 
-__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "traits_for"]
+__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_sizes", "traits_for"]
 
 _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 #: Every shared array starts at a multiple of this many bytes.
@@ -34,7 +34,7 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         ),
         has_barrier=any(use.intrinsic.is_barrier for use in uses),
         uses_dynamic_shared=any(use.static["shape"] == (0,) for use in shared),
-        static_shared_bytes=sum(shared_array_bytes(use) for use in shared) + group_bytes(uses),
+        static_shared_bytes=sum(_aligned(_size(use)) for use in shared) + group_bytes(uses),
         written=written_parameters(unit),
         augmented=augmented_values(unit),
         uses_tiles=unit.uses_tiles(),
@@ -62,17 +62,24 @@ def traits_for(unit: FunctionUnit, traits: KernelTraits, kinds: tuple[Kind, ...]
 
     An array of the dtype of what is no argument of the kernel counts as one of 8-byte elements.
     """
-    uses = list(unit.all_uses())
-    shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
+    nbytes = sum(map(_aligned, shared_array_sizes(unit, kinds))) + group_bytes(unit.all_uses())
+    return replace(traits, static_shared_bytes=nbytes)
+
+
+def shared_array_sizes(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> list[int]:
+    """Return the bytes of each static shared array, for arguments of some kinds."""
     known = dict(zip(unit.parameters, kinds, strict=True))
     inferred = {
         id(use): kind.dtype
         for use, parameter in unit.uses_of_dtypes()
         if isinstance(kind := known.get(parameter), ArrayKind)
     }
-    sizes = (shared_array_bytes(use, inferred.get(id(use))) for use in shared)
-    nbytes = sum(sizes) + group_bytes(uses)
-    return replace(traits, static_shared_bytes=nbytes)
+    return [
+        size
+        for use in unit.all_uses()
+        if use.intrinsic.effect & Effect.ALLOCATE_SHARED
+        and (size := _size(use, inferred.get(id(use))))
+    ]
 
 
 def group_bytes(uses: Iterable[IntrinsicUse]) -> int:
@@ -81,8 +88,12 @@ def group_bytes(uses: Iterable[IntrinsicUse]) -> int:
     return max(needed, default=0)
 
 
-def shared_array_bytes(use: IntrinsicUse, inferred: str | None = None) -> int:
-    """Return the bytes of a shared array, rounded up to the next's alignment; 0 if dynamic."""
+def _size(use: IntrinsicUse, inferred: str | None = None) -> int:
     dtype = use.static["dtype"] or inferred or "float64"
     size: int = math.prod(use.static["shape"]) * ELEMENT_TYPES[dtype].nbytes
+    return size
+
+
+def _aligned(size: int) -> int:
+    """Return the bytes of an array up to where the next may start."""
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

@@ -41,6 +41,24 @@ def test_a_parameter_that_is_a_type(dtype, nbytes):
     assert x.tolist() == list(range(31, -1, -1))
 
 
+def test_shared_memory_that_the_compiler_removes_counts():
+    @cuda.jit
+    def kernel(x):
+        first = cuda.shared.array(3, x.dtype)
+        second = cuda.shared.array((1, 5), np.int8)
+        first[0] = x[0]
+        second[0, 4] = 1
+        x[1] = first[0] + second[0, 4]
+
+    for dtype, nbytes in ((np.float32, 16 + 5), (np.float64, 32 + 5)):
+        kernel[1, 1](x := np.arange(1, 3, dtype=dtype))
+        assert x.tolist() == [1, 2]
+        assert (
+            kernel.get_shared_mem_per_block((types.Array(numba.typeof(x).dtype, 1, "C"),)) == nbytes
+        )
+    assert list(kernel.get_shared_mem_per_block().values()) == [21, 37]
+
+
 def test_one_kernel_for_the_same_types():
     kernel, x = cuda.jit(reverse), np.zeros(32, np.int32)
     found = kernel.specialize(x, np.float32)

@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+from kerneldsl.analysis.analyze import SHARED_ALIGNMENT, shared_array_sizes
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
 from kerneldsl.compat.numba_cuda.modules import CodeLibrary
 from kerneldsl.contract.options import EntryForm
@@ -162,10 +163,19 @@ class Overload:
         return sum(map(int, _CONSTANT.findall(self.inspect_asm())))
 
     regs_per_thread = _resource("registers", "The registers of a thread.")
-    shared_mem_per_block = _resource(
-        "static_shared_bytes", "The bytes of static shared memory of a block."
-    )
     local_mem_per_thread = _resource("local_bytes", "The bytes of local memory of a thread.")
+
+    @property
+    def shared_mem_per_block(self) -> int:
+        """The bytes of static shared memory of a block, with arrays that the compiler has removed.
+
+        numba.cuda's compiler keeps them.
+        """
+        kernel, given = self._kernel()
+        specialization = kernel.specialization(*given, **OFFLINE)[1]
+        *sizes, last = (0, *shared_array_sizes(specialization.unit, specialization.kinds))
+        declared = last + sum(-(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT for size in sizes)
+        return max(declared, int(kernel.resources(*given, **_on_gpu()).static_shared_bytes))
 
     @property
     def max_threads_per_block(self) -> int:
