@@ -56,7 +56,7 @@ def make_unit(
     *,
     is_device: bool = False,
     constants: Mapping[str, Any] | None = None,
-    reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
+    reads: Callable[[types.FunctionType], Mapping[str, Any] | None] | None = None,
     follows_numba: bool = False,
 ) -> FunctionUnit:
     """Take a function apart.
@@ -69,8 +69,8 @@ def make_unit(
         Whether it is a device function, which may return a value and have defaults.
     constants : mapping, optional
         Values of the function's keyword-only parameters, which become captured constants.
-    reads : mapping, optional
-        What some names from outside are, for each function; they are not looked up.
+    reads : callable, optional
+        Gives what some names from outside are, for a function; they are not looked up.
     follows_numba : bool, optional
         Whether the threads of a kernel return at a guard around its last statements, if these have
         a barrier.
@@ -98,7 +98,7 @@ def make_unit(
             value=plain,
             remedy="Write it with def",
         )
-    session = _Session(reads or {}, follows_numba)
+    session = _Session(reads or (lambda function: None), follows_numba)
     #: Code that numba.cuda links with the functions that a kernel calls.
     session.link = getattr(plain, "__kerneldsl_link__", ())
     return session.make(plain, given, is_device=is_device)
@@ -145,14 +145,17 @@ class _Session:
     """The functions of one kernel, each normalized once."""
 
     def __init__(
-        self, reads: Mapping[types.FunctionType, Mapping[str, Any]], follows_numba: bool
+        self,
+        given: Callable[[types.FunctionType], Mapping[str, Any] | None],
+        follows_numba: bool,
     ) -> None:
+        self._given = given
         self._follows_numba = follows_numba
         self.link: tuple[LinkedCode, ...] = ()
         #: Code of linked functions with that of the kernel.
         self._linked: dict[LinkedCode, LinkedCode] = {}
         #: Chains of names from outside to what they are, for each function.
-        self._reads = {function: dict(each) for function, each in reads.items()}
+        self._reads: dict[types.FunctionType, dict[str, Any]] = {}
         self._made: dict[tuple[Any, ...], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
         #: The function around each local one.
@@ -304,7 +307,12 @@ class _Session:
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
         is_special = is_device and bool(body.constants)  # whose names mean what this call gives
-        reads = {} if is_special else self._reads.setdefault(function, {})
+        if is_special:
+            reads = {}
+        elif function in self._reads:
+            reads = self._reads[function]
+        else:
+            reads = self._reads[function] = dict(self._given(function) or {})
         names = body.names | set(body.functions)
         scope = Namespace(function, names, reporter, body.constants, reads)
         if names_grid_group(tree):

@@ -88,7 +88,7 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     with said_after_a_moment(lambda: _work(compiler, specialization)):
         artifact, how = compile_or_load(compiler, specialization)
     if not is_stored:
-        store.keep(key)
+        store.keep(key, specialization.unit.reads)
     elapsed = time.perf_counter() - started
     if artifact.work is not None:
         state.works[compiler.name, specialization.kinds, None] = artifact.work

@@ -53,8 +53,8 @@ class Definition(NamedTuple):
     #: threads return at a guard around the rest of the kernel.
     follows_numba: bool = False
     #: Another store of compiled code, besides the cache. Its method ``bring(key, kinds)`` copies
-    #: code into the cache, and returns whether it has any; ``keep(key)`` copies code from the
-    #: cache.
+    #: code into the cache, and returns whether it has any; ``keep(key, reads)`` copies code from
+    #: the cache. ``values_of(function)`` gives the constants that the code was compiled with.
     store: Any = None
 
 
@@ -276,7 +276,8 @@ class KernelStates:
         if code is not None:
             return self._make_state_of_code(code, host)
         shipped = None if follows_numba else _shipped_form(function, constants)
-        unit, traits = shipped or _make_unit(function, constants, follows_numba)
+        reads = None if self.definition.store is None else self.definition.store.values_of
+        unit, traits = shipped or _make_unit(function, constants, follows_numba, reads)
         hidden = self._hidden_of(unit) if unit.hidden else ()
         count = len(unit.parameters) - len(hidden)
         for signature in signatures:
@@ -338,13 +339,16 @@ def _shipped_form(
 
 
 def _make_unit(
-    function: Callable[..., Any], constants: Mapping[str, Any] | None, follows_numba: bool
+    function: Callable[..., Any],
+    constants: Mapping[str, Any] | None,
+    follows_numba: bool,
+    reads: Callable[[Any], Mapping[str, Any] | None] | None,
 ) -> tuple[FunctionUnit, KernelTraits]:
     from kerneldsl.analysis.analyze import analyze
     from kerneldsl.frontend.normalize import make_unit
 
     try:
-        unit = make_unit(function, constants=constants, follows_numba=follows_numba)
+        unit = make_unit(function, constants=constants, reads=reads, follows_numba=follows_numba)
         return unit, analyze(unit)
     except (RecursionError, CompileError) as error:
         refused = too_deep(error, function)

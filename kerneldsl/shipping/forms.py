@@ -212,7 +212,7 @@ def _make_unit(
 ) -> FunctionUnit:
     from kerneldsl.frontend.normalize import make_unit  # shipped code does without
 
-    return make_unit(function, constants=constants, reads=reads)
+    return make_unit(function, constants=constants, reads=reads.get)
 
 
 def text_of_functions(text: str, lines: Iterable[int]) -> str:

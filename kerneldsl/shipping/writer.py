@@ -276,7 +276,7 @@ def _make_form(unit: FunctionUnit, traits: KernelTraits) -> tuple[str, list[Any]
         read, its_traits = read_form(form, function, constants)
         if its_traits != traits or not _are_same(read.captured, unit.captured):
             return None
-        if fingerprint(make_unit(function, constants=constants, reads=unit.reads)) != form[2]:
+        if fingerprint(make_unit(function, constants=constants, reads=unit.reads.get)) != form[2]:
             return None
         return form_key(function, constants), form
     except (NoFormError, UnidentifiedError, ValueError):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import pickle
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -69,16 +71,64 @@ def test_files_and_statistics(load):
     assert names(load.folder) == [".nbc", ".nbc", ".nbi"]
 
 
-def test_code_of_other_values_is_not_used(load):
+def test_code_keeps_the_globals_of_its_first_compilation(load):
     assert result(load().add, np.ones(1)) == 2
     module = load()
     module.OFFSET = 10
-    assert result(module.add, np.ones(1)) == 11
-    assert sum(module.add.stats.cache_misses.values()) == 1
-    module.OFFSET = 20
-    assert result(module.add, np.ones(1)) == 11  # the value of the first compilation
+    assert result(module.add, np.ones(1)) == 2
+    assert sum(module.add.stats.cache_hits.values()) == 1
+    assert result(module.add, np.ones(1, np.int32)) == 2
     module.add.recompile()
-    assert result(module.add, np.ones(1)) == 21
+    assert result(module.add, np.ones(1)) == 11
+    module.OFFSET = 20
+    assert result(module.add, np.ones(1)) == 11
+    again = load()  # in which OFFSET is 1
+    assert result(again.add, np.ones(1)) == 11
+    assert result(again.add, np.ones(1, np.int32)) == 11
+
+
+def test_a_changed_source_has_its_own_globals(load):
+    assert result(load().add, np.ones(1)) == 2
+    path = load.folder.parent / "cached_program.py"
+    path.write_text(TEXT.replace("OFFSET = 1", "OFFSET = 100"))
+    linecache.checkcache()
+    assert result(load().add, np.ones(1)) == 101
+
+
+def test_imported_values_are_those_of_each_process(load, monkeypatch):
+    path = load.folder.parent / "cached_program.py"
+    path.write_text(TEXT.replace("OFFSET = 1", "from cached_values import OFFSET"))
+    for value in (1, 10):
+        values = types.ModuleType("cached_values")
+        values.OFFSET = value
+        monkeypatch.setitem(sys.modules, "cached_values", values)
+        assert result(load().add, np.ones(1)) == value + 1
+
+
+def test_functions_of_a_factory_keep_their_own(load):
+    path = load.folder.parent / "cached_program.py"
+    path.write_text(
+        TEXT
+        + """
+SCALE = 2
+
+@cuda.jit(device=True)
+def scaled(x):
+    return SCALE * x
+
+def made(offset):
+    @cuda.jit(cache=True)
+    def add(r, x):
+        r[0] = scaled(x[0]) + offset
+
+    return add
+"""
+    )
+    module = load()
+    assert [result(module.made(n), np.ones(1)) for n in (1, 2)] == [3, 4]
+    module = load()
+    module.SCALE = 5
+    assert [result(module.made(n), np.ones(1)) for n in (1, 2, 3)] == [3, 4, 8]
 
 
 def test_a_folder_that_others_can_write_is_not_read(load):

@@ -132,6 +132,8 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def recompile(self) -> None:
         """Compile the function again at its next launch, with the globals of that time."""
+        if self._store is not None:
+            self._store.forget()
         self._made_dispatcher = None
         self._remember_launches()
 

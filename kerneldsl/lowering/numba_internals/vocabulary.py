@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
+    "CacheFiles",
     "CacheImpl",
-    "IndexDataCacheFile",
     "NumbaPerformanceWarning",
     "as_dtype",
     "bytecode_of",
@@ -32,6 +32,19 @@ __all__ = [
     "normalize_signature",
     "typing_registry",
 ]
+
+
+class CacheFiles(IndexDataCacheFile):
+    """The files of a cache, with what the index refers to."""
+
+    def keys(self) -> list[Any]:
+        """Return the keys of all entries."""
+        return list(self._load_index())
+
+    def forget(self, is_old: Callable[[Any], bool]) -> None:
+        """Remove entries from the index."""
+        index = self._load_index()
+        self._save_index({key: name for key, name in index.items() if not is_old(key)})
 
 
 def bytecode_of(function: Callable[..., Any]) -> Any:
