@@ -59,6 +59,22 @@ def test_a_sentence_has_a_limit(kind: str) -> None:
     assert f"a sentence of {limit + 1} words" in message
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    ["Of a barrier", "By which it lasts", "The same for y", "From which part on", "What"],
+)
+def test_a_label_begins_with_its_subject(beginning: str, tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        f'"""Module."""\n\n#: {beginning}.\nx = 1\n\n\nclass A(NamedTuple):\n'
+        f'    y: float = 1.0\n    """{beginning}."""\n    z: float = 1.0\n    """Seconds."""\n'
+        f"    # {beginning}.\n\n#: By default 1.\nw = 1\n",
+        encoding="utf-8",
+    )
+    found = [f.line for f in findings(module) if "describes nothing by itself" in f.message]
+    assert found == [3, 9]
+
+
 def test_a_finding_has_the_line_of_its_word() -> None:
     found = list(in_paragraph(Paragraph(7, "One line.\nThen another.\nIt stands there.", "page")))
     assert [finding.line for finding in found] == [9]

@@ -1,4 +1,4 @@
-"""Find words to avoid and long sentences; ``words.toml`` holds the words."""
+"""Find words to avoid, fragments and long sentences; ``words.toml`` holds the words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ __all__ = ["LONGEST", "Finding", "findings", "in_paragraph"]
 LONGEST = {"page": 30, "docstring": 25, "comment": 25}
 _SENTENCE = re.compile(r".+?(?:[.!?][\"')»*_]*(?=\s+(?:[^a-z\s]|code\b))|:(?=\s*\Z)|\Z)", re.DOTALL)
 _WORD = re.compile(r"\w[\w'’./+-]*")
+#: Beginnings of a label that only the line before it, or its author, explains.
+_FRAGMENT = re.compile(
+    r"(?:Of|By(?! default)|By how much|From which|The same|Those|Which|What|How|Where|Its|Their)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def _words() -> tuple[re.Pattern[str], list[str]]:
 
 
 def in_paragraph(paragraph: Paragraph) -> Iterator[Finding]:
-    """Yield the words to avoid in a paragraph, and then its long sentences."""
+    """Yield the words to avoid in a paragraph, its beginning, and then its long sentences."""
     pattern, better = _words()
 
     def line_of(offset: int) -> int:
@@ -56,6 +60,12 @@ def in_paragraph(paragraph: Paragraph) -> Iterator[Finding]:
         found = " ".join(match[0].split())
         instead = better[(match.lastindex or 0) - 1]
         yield Finding(line_of(match.start()), f'"{found}": better {instead}')
+    fragment = _FRAGMENT.match(paragraph.text) if paragraph.is_label else None
+    if fragment is not None:
+        yield Finding(
+            paragraph.line,
+            f'"{fragment[0]} …" describes nothing by itself: begin with the thing and its unit',
+        )
     limit = LONGEST[paragraph.kind]
     for sentence in _SENTENCE.finditer(paragraph.text):
         count = len(_WORD.findall(sentence[0]))

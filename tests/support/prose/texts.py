@@ -36,11 +36,14 @@ class Paragraph:
         Its lines, in which code is replaced by ``code``.
     kind : str
         ``"page"``, ``"docstring"`` or ``"comment"``.
+    is_label : bool
+        Whether it alone describes a name: a ``#:`` comment, or a docstring of one paragraph.
     """
 
     line: int
     text: str
     kind: str
+    is_label: bool = False
 
 
 def paragraphs(file: Path) -> list[Paragraph]:
@@ -55,9 +58,12 @@ def _without_code(text: str) -> str:
     return _LINK.sub(lambda match: match[1], text)
 
 
-def _joined(lines: list[tuple[int, str]], kind: str) -> Iterator[Paragraph]:
+def _joined(
+    lines: list[tuple[int, str]], kind: str, *, is_label: bool = False
+) -> Iterator[Paragraph]:
     if lines:
-        yield Paragraph(lines[0][0], _without_code("\n".join(line for _, line in lines)), kind)
+        text = _without_code("\n".join(line for _, line in lines))
+        yield Paragraph(lines[0][0], text, kind, is_label)
         lines.clear()
 
 
@@ -100,18 +106,21 @@ def _of_notebook(text: str) -> Iterator[Paragraph]:
 def _of_python(text: str) -> Iterator[Paragraph]:
     tree = ast.parse(text)
     for node in (tree, *_definitions(tree.body)):
-        match node.body:
-            case [ast.Expr(value=ast.Constant(value=str() as docstring), lineno=line), *_]:
-                yield from _of_docstring(docstring, line)
+        for each in node.body:  # docstrings of attributes follow these
+            match each:
+                case ast.Expr(value=ast.Constant(value=str() as docstring), lineno=line):
+                    yield from _of_docstring(docstring, line)
     held: list[tuple[int, str]] = []
+    is_label = False
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.lstrip()
         words = stripped.lstrip("#:! ") if stripped.startswith("#") else ""
         if words and not words.startswith("--"):
+            is_label = stripped.startswith("#:") if not held else is_label
             held.append((number, words))
         else:
-            yield from _joined(held, "comment")
-    yield from _joined(held, "comment")
+            yield from _joined(held, "comment", is_label=is_label)
+    yield from _joined(held, "comment", is_label=is_label)
 
 
 def _definitions(
@@ -152,4 +161,4 @@ def _of_docstring(text: str, start: int) -> Iterator[Paragraph]:
                 yield from _joined(held, "docstring")
             indent = depth
             held.append((number, line.strip()))
-    yield from _joined(held, "docstring")
+    yield from _joined(held, "docstring", is_label="\n\n" not in text)
