@@ -23,11 +23,11 @@ __all__ = [
     "pattern_of",
 ]
 
-#: How an access moves from one index along x to the next: to the next element, by a row or another
-#: step, not at all, or by loaded data.
+#: Distance of an access from that of the next index along x: one element, a row or another step,
+#: none, or one that loaded data determine.
 Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
 
-#: Places of a form's factors: the rounds of a loop, z, y and x, and the axes of ``grid`` that
+#: Places of a form's factors: the iterations of a loop, z, y and x, and the axes of ``grid`` that
 #: :data:`_TURNED` names.
 _LOOP, _X = 0, 3
 _THREAD_COUNT = 4

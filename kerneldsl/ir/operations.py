@@ -88,7 +88,7 @@ class SourcePlace(NamedTuple):
     #: The place of the call, if the function is read in the place of its call.
     caller: SourcePlace | None
     end_column: int | None = None
-    #: Of a call of a function that is read in its place: the call.
+    #: The call, if the operation is a call of a function that is read in its place.
     call: Any = None
 
 

@@ -41,7 +41,7 @@ class SharedNDArray(np.ndarray[Any, Any]):
 
     @property
     def on_device(self) -> DeviceNDArray:
-        """The same elements as an array for kernels; a copy that NumPy made has its own memory."""
+        """Device array over these elements; a copy that NumPy made has its own memory."""
         if self.whole is None:
             raise TypeError("this array was copied to memory of the host alone")
         offset = self.__array_interface__["data"][0] - self.start

@@ -298,7 +298,7 @@ class _MergeSort:
         self._kind = kind
         self._count = cgutils.alloca_once(builder, I64)
         builder.store(I64(0), self._count)
-        #: Where the keys and the threads are, and where the next pass writes them.
+        #: Addresses of the keys and the threads, and of the places that the next pass writes.
         self._places = [cgutils.alloca_once_value(builder, each) for each in (*keys, *threads)]
 
     def append(self, key: ir.Value, thread: ir.Value) -> None:

@@ -64,7 +64,7 @@ LEAST_SEGMENT = 2048
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
 _HEADER = struct.Struct("=19q")
 #: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped.
-#: For all of them there are so many nodes of its tree; a node takes less than 50 ns.
+#: Together they have at most so many nodes of its tree; a node takes less than 50 ns.
 _LEAST_FIRST_THREADS, _MOST_FIRST_THREADS, _FIRST_NODES = 1024, 16 * 1024, 400_000
 _WORD = struct.Struct("=q")
 

@@ -39,8 +39,8 @@ RUNNER_TYPE = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, POINTER, I64, I6
 #: their initial value after a launch. A kernel that writes there uses more memory than the launch
 #: has.
 _BEYOND_BYTES, _WATCHED_WORDS, _UNTOUCHED = 1 << 16, 8, 0x5EA1ED5EA1ED5EA1
-#: After a piece of a launch that takes less time, the next one has this multiple of its units.
-#: After one that takes more, it has half. So a launch can stop within 100 ms.
+#: Nanoseconds of a short and of a long piece of a launch. After a shorter one, the next one has
+#: this multiple of its units, and after a longer one half. So a launch can stop within 100 ms.
 _SHORT_NS, _LONG_NS, _GROWTH = 1_000_000, 10_000_000, 4
 
 
