@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
 
         remedy = host_remedy(name, __all__)
         if remedy:
-            # Of no object, so that Python does not add a name that it takes for a misspelled one.
+            # The error names no object, so that Python suggests no similar name.
             said = f"module 'kerneldsl' has no attribute {name!r}. {remedy}."
             raise AttributeError(said, name=name, obj=None)
         raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")

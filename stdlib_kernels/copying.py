@@ -58,7 +58,7 @@ def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray, convert: Any = No
         source, out = source.reshape(1), out.reshape(1)
     kernel = {1: copy_1d, 2: copy_2d, 3: copy_3d}[out.ndim]
     if convert is None:
-        # Said, a conversion is meant: of floats to integers a launch would warn.
+        # An explicit conversion is intended; a launch would warn of one from floats to integers.
         convert = itself if source.dtype == out.dtype else out.dtype.type
     launch_over(kernel, out.shape, source, out, convert=convert)
 

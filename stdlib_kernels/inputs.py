@@ -41,7 +41,7 @@ class _Parameter(NamedTuple):
 
     #: Lists, which become arrays, and numbers.
     is_loose: bool = False
-    #: Numbers that stay what they are: ``"any"`` beside an array, ``"int"`` always.
+    #: Numbers that are not converted: ``"any"`` with an array, ``"int"`` always.
     numbers: str = ""
     #: A tuple of values that may be arrays.
     is_tuple: bool = True

@@ -40,8 +40,8 @@ _COUNT = _THREAD_COUNT + len(_TURNED)
 class IndexForm(NamedTuple):
     """Abstract value of an integer."""
 
-    #: Growth per round of a loop, per index along z, y and x, and per axis of ``grid``; ``None`` if
-    #: it is not known.
+    #: Growth per iteration of a loop, per index along z, y and x, and per axis of ``grid``;
+    #: ``None`` if it is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
     #: Constant term; ``None`` if it is not known.
     constant: int | None = None

@@ -12,7 +12,7 @@ class Reason(StrEnum):
 
     #: No such entry exists: the ordinary miss.
     ABSENT = "absent"
-    #: The file ends too early or goes on for too long.
+    #: The file is too short or too long.
     LENGTH = "length"
     #: The file is no entry of a cache.
     MAGIC = "magic"

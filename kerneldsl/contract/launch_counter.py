@@ -114,7 +114,8 @@ class LaunchCounter:
         self.words[1:] = [0, 0, 0, 1]
         self._quota = 1
         self._warm_up_ns: int | None = None
-        #: Times of launches through Python, each times the launches it stands for, and those.
+        #: Sum of the times of launches through Python, each multiplied by the launches that it
+        #: represents, and the sum of these numbers.
         self.total_ns = 0
         self.weight = 0
         #: The number of launches that the next one timed by Python represents.

@@ -32,7 +32,7 @@ __all__ = [
     "is_narrow",
 ]
 
-#: Bytes; the largest alignment that is told apart: that of the widest access of memory.
+#: Largest alignment that promises distinguish, in bytes: that of the widest memory access.
 MAX_ALIGNMENT = 16
 #: Upper bound of narrow lengths, so that 31 bits hold them.
 NARROW = 2**31

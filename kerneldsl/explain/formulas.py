@@ -34,7 +34,7 @@ class Formulas(NamedTuple):
     #: Bytes of global memory that all threads request.
     requested_bytes: Expression
     #: Symbol to its value. There are extents of coordinates and arrays, parameters, and counts:
-    #: the share of a condition that is not a bound, and the rounds of a loop of unknown length. A
+    #: the share of a condition that is not a bound, and the trip count of a loop if unknown. A
     #: line may be executed more rarely than the guards and loops around it show: then the part of
     #: those executions. For others it is how often a thread executes the line (``times``).
     values: Mapping[Any, float]

@@ -27,7 +27,7 @@ from kerneldsl.ir.recognize import both_of
 
 __all__ = ["MAX_ROUNDS", "Interpreter"]
 
-#: Rounds of nested loops that are run; of longer loops some rounds stand for all.
+#: Most iterations of nested loops that are run; some iterations represent all of longer loops.
 MAX_ROUNDS = 1024
 _MIN_ROUNDS = 4
 _TRIVIAL = ("cast", "undefined", "yield")

@@ -40,7 +40,7 @@ def find_lambda(
     span = _span(code, lines)
     if span is not None:
         found = [each for each in found if _holds(each.body, span)]
-        # For nested lambdas, the innermost one that contains the code is meant.
+        # Of nested lambdas, the innermost one that contains the code is taken.
         found = sorted(found, key=lambda each: each.col_offset)[-1:]
     return found[0] if len(found) == 1 else None
 

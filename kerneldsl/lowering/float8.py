@@ -98,7 +98,7 @@ def _exponent(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     subnormal = builder.zext(builder.icmp_unsigned(">", bits, half), _I32)
     is_normal = builder.icmp_unsigned(">=", bits, _I32(1 << _FRACTION))
     found = builder.select(is_normal, normal, subnormal)
-    # Zero wraps around to the largest number, beside negative ones, infinities and NaN.
+    # Zero wraps around to the largest number, like negative numbers, infinities and NaN.
     before = builder.sub(bits, _I32(1))
     has_one = builder.icmp_unsigned("<", before, _I32(_INFINITY - 1))
     return builder.trunc(builder.select(has_one, found, _I32(0xFF)), _I8)

@@ -53,7 +53,7 @@ IN_SHORT_VECTORS = "llvm.loop.vectorize.width"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 #: The vectorized loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
-#: Iterations may run in any order, and in turns.
+#: Iterations may run in any order, and overlap.
 PARALLEL = "llvm.loop.parallel_accesses"
 #: Mark that the vectorizer writes at such a loop. LLVM does not know the name: it warns on standard
 #: error of a loop that it must unroll and cannot.

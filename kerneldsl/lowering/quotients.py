@@ -29,7 +29,7 @@ from kerneldsl.contract import Report, ignore_remark
 __all__ = ["call_division", "count_divisions", "division_definitions", "simplify_divisions"]
 
 _BITS = 64
-#: Numbers from here on do not fit 32 bits.
+#: The first number that does not fit 32 bits.
 _WIDE = 2**32
 _SYMBOL = re.compile(r"kerneldsl\.(?P<operation>div|rem)(?P<by>_by)?\.(?P<sign>[su])64")
 _CALL = re.compile(rf'call i64 @"?({_SYMBOL.pattern})"?\(')

@@ -43,7 +43,7 @@ BLOCK_THREADS = (32, 64, 96, 128, 160, 192, 256, 384, 512, 640, 768, 1024)
 _ITEMS = (1, 2, 4, 8, 16)
 _VECTORS = (1, 2, 4, 8, 16)
 #: Operations of a thread beyond which items are not multiplied: their code is unrolled, and what
-#: they save is little beside the body.
+#: they save is little compared with the body.
 _MAX_OPERATIONS = 2048
 #: Items along the second axis of the extent from the last, where neighbours are read along it.
 _ROWS = (1, 2, 4)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FittedModel", "ModelFit", "ModelInputs", "Sample", "fit_model", "read_model"]
 
-#: Rates that are fitted beside the constants; others are attributes of the device.
+#: Rates that are fitted besides the constants; others are attributes of the device.
 _RATES = (
     "memory_bytes_per_s",
     "l2_bytes_per_s",
@@ -39,7 +39,7 @@ _RATES = (
     "launch_ns",
     "block_start_ns",
 )
-#: Steps of the logarithm of a factor, and rounds over all factors with each.
+#: Steps of the logarithm of a factor, and passes over all factors with each.
 _STEPS, _ROUNDS = (0.4, 0.15, 0.05), 3
 #: Weights of the error within a launch, of that of all predictions, and of the prior, against the
 #: regret. A prediction that is shorter by the softness weighs e times as much in the regret.

@@ -42,7 +42,7 @@ def _below_64(words: Any, length: Any) -> Any:
     """
     upper, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     first, second = length & low, length >> upper
-    # After each word the sum, without its lowest 32 bits, has 64 bits.
+    # The sum after each word, without its lowest 32 bits, has 64 bits.
     total = ((np.uint64(words[0]) * first) >> upper) + np.uint64(words[0]) * second
     for position in range(1, 4):
         word = np.uint64(words[position])

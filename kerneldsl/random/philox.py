@@ -91,7 +91,7 @@ def philox(seed: Any, index: Any, subsequence: Any = 0) -> Any:
     >>> out.tolist()
     [1019122993, 2104894277]
     """
-    # As of every argument of a kernel, an int is one of int64, or a NumPy scalar.
+    # An int is an int64 here, as in every argument of a kernel, or a NumPy scalar.
     key = np.uint64(np.int64(seed))
     offset, stream = np.uint64(np.int64(index)), np.uint64(np.int64(subsequence))
     upper, low = np.uint64(32), np.uint64(0xFFFFFFFF)

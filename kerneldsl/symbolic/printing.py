@@ -327,7 +327,7 @@ CALLS: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: Functions with integer results for integers.
 _WHOLE: Final = frozenset({"floor", "ceiling", "Abs", "Max", "Min"})
-#: Names that a text may use beside those that it defines.
+#: Names that a text may use besides those that it defines.
 NAMES_IN_TEXT: Final = frozenset(
     {"abs", "dtype", "kd", "math", "max", "min", "mirror", "reflect", "sign", "wrap"}
 )

@@ -36,9 +36,9 @@ _FEWEST, _MOST, _LONG_NS = 7, 60, 300_000_000.0
 _NARROW = 0.01
 #: Factor to the best time above which a plan is certainly given up early.
 _SLOWER = 1.03
-#: Samples of each launch that is measured in turns, and nanoseconds of all of them.
+#: Samples of each launch in alternating measurements, and nanoseconds of all of them.
 _TURNS, _TURNS_NS = 21, 300_000_000.0
-#: Seconds of the host after which no turn begins: to empty a cache may take longer than a launch.
+#: Seconds after which no further round begins: emptying a cache may take longer than a launch.
 _MOST_SECONDS = 1.0
 #: Most times that memory is written before a sample: about 2 ms.
 _MOST_WAITS = 64

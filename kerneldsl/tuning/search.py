@@ -43,7 +43,7 @@ _WEIGHT_DEVIATION, _SCATTER = 0.15, 0.02
 _OPTIMISM = 0.5
 #: Plans that are measured before the search may end.
 _FEWEST = 4
-#: Plans of a space in which the search goes on around the fastest, and how many it looks at there.
+#: Plans of a space in which the search continues around the fastest, and most plans there.
 _LARGE, _NEIGHBOURS = 200, 3
 
 

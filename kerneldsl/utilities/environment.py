@@ -128,7 +128,7 @@ VARIABLES = {
     ),
 }
 _PREFIX = "KERNELDSL_"
-#: Variables of the project's own tests, beside those that have ``TEST`` after the prefix.
+#: Variables of the project's tests, besides those that have ``TEST`` after the prefix.
 _OF_TESTS = frozenset(
     f"{_PREFIX}{name}"
     for name in (

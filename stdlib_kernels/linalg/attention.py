@@ -78,7 +78,7 @@ PAGE = 16
 #: The keys are taken in parts until there are so many blocks: one for each multiprocessor of an
 #: H100. It is the same for all devices, because parts decide the order of sums, and so the bits.
 BLOCKS = 132
-#: Fewest keys of a part, so that joining the parts takes little time beside them.
+#: Fewest keys of a part, so that joining the parts takes little time in comparison.
 MIN_PART = 512
 #: Most queries, and most keys of a page, for one warp on Hopper. It waits less for a page than a
 #: warpgroup: an H200 reads pages of 16 keys at 3.8 TB/s instead of 1.6.

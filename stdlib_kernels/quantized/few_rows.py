@@ -21,7 +21,7 @@ __all__ = ["fits_planes", "multiply_planes"]
 
 #: Words of a row of a tile: an instruction multiplies as many elements along k.
 DEPTH = 16
-#: Words are copied so many turns, less one, early.
+#: Stages of the pipeline: words are copied one iteration less than this early.
 STAGES = 3
 #: Tiles by rows of the other factor: rows of words, threads, and blocks of a multiprocessor. Each
 #: tile reads all planes of its part, so tiles of 64 rows are tall. For more rows, unpacking the
@@ -32,8 +32,8 @@ TILES = {
 }
 #: The tile that is no taller than a block of rows with the same scales, where others are.
 TILE_IN_BLOCKS = (128, 256, 1)
-#: Rows up to which warps multiply, of words in shared memory. Of more, warpgroups do, of words that
-#: threads load two turns early.
+#: Rows up to which warps multiply, of words in shared memory. For more rows, warpgroups do, of
+#: words that threads load two iterations early.
 MOST_BY_WARPS = 32
 #: Multiprocessors of a large GPU.
 PROCESSORS = 132

@@ -27,7 +27,7 @@ __all__ = ["Order", "as_words", "order_of", "sort_long_rows"]
 
 #: Values of a digit.
 RADIX = 256
-#: Threads of a block, and bytes that it holds in shared memory beside its counters.
+#: Threads of a block, and bytes that it holds in shared memory besides its counters.
 BLOCK, HELD_BYTES = 384, 30720
 #: The largest number of elements of a thread, for keys only and for pairs: a multiprocessor has
 #: registers for two blocks. With 20 keys a thread spills 48 bytes, and 2**26 of them are sorted 3 %

@@ -42,7 +42,7 @@ READING_METHODS = frozenset(
 )
 #: Methods that a scalar has too.
 SCALAR_METHODS = frozenset({"conj", "conjugate", "item"})
-#: NumPy's functions, beside the ufuncs, that compute a scalar from scalars.
+#: NumPy's functions, besides the ufuncs, that compute a scalar from scalars.
 _SCALAR_FUNCTIONS = frozenset(
     f"numpy.{name}"
     for name in ("around", "clip", "imag", "isclose", "nan_to_num", "real", "round", "where")

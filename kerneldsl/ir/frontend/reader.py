@@ -311,7 +311,7 @@ class Reader:
             for name in assigned_names(node):
                 self.variables[name] = Value(None, None, name)
         self.source = around
-        # What is made of a loop or branch after its statements is at its own place.
+        # Operations after the statements of a loop or branch have its place.
         self.place = outer
 
     def attempt(self, read: Callable[[], Any]) -> Any:

@@ -14,7 +14,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["OPERATORS", "Array", "Reading", "Shape", "Store", "constant"]
 
-#: Floats with such denominators are the fractions that were meant: 0.5, 1.25.
+#: Floats with such denominators are exact fractions: 0.5, 1.25.
 _MAX_DENOMINATOR = 64
 
 

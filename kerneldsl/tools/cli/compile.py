@@ -74,7 +74,7 @@ def compile_to_file(
         layout, described = (output.with_name(output.name + end) for end in _DESCRIPTIONS)
         paths = {form: output, "parameters": layout, "description": described}
         written = {name: str(path) for name, path in paths.items()}
-        # The files move together, so each names the others as they are called beside it.
+        # The files move together, so each names the others without a folder.
         beside = _report(kernel, made, entry, {name: path.name for name, path in paths.items()})
         _write(
             {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["make_tune_app"]
 
 _EXIT_WORSE = 1
-#: Names that are listed if none was meant.
+#: Most names that are listed if a name matches none.
 _MOST_NAMES = 10
 _KernelOption = Annotated[
     str | None,

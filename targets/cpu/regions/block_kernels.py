@@ -268,9 +268,9 @@ def _for_each(emitter: CpuEmitter, operation: Operation) -> None:
 # -- barriers of the grid --------------------------------------------------------------------------
 #
 # A barrier of the grid ends a *pass* over the blocks. Each block runs up to the barrier, and stores
-# its number. When all blocks have done so, each is called again and goes on after that barrier.
-# Whatever a block or its threads need in a later pass is in the storage of the block, which lives
-# as long as the launch.
+# its number. When all blocks have done so, each is called again and continues after that barrier.
+# Whatever a block or its threads need in a later pass is in the storage of the block, which is
+# kept until the launch ends.
 
 
 def refuse_chains(unit: FunctionUnit) -> None:

@@ -321,7 +321,7 @@ def startable_threads(count: int) -> int:
     try:
         for _ in range(count):
             identity = ctypes.c_ulong()
-            # They run C alone: a thread of Python would take an arena of memory, which stays.
+            # These threads run only C: a Python thread would take an arena of memory, which stays.
             if libc.pthread_create(ctypes.byref(identity), None, libc.sem_wait, semaphore):
                 break
             started.append(identity)

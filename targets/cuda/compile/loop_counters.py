@@ -28,10 +28,10 @@ from targets.cuda.compile.ptx_lines import (
 
 __all__ = ["count_turns_down", "shorten_counters"]
 
-# LLVM ends a loop when its counter equals a bound. If the number of turns is compared by
-# ``setp.gt.s64``, ptxas (seen with 13.0) unrolls a loop of PTX by four more, and loads at once what
-# four turns need. It does not do so if 64-bit integers are compared for equality. So a loop that
-# nvcc compiles has sixteen loads in flight, and the same loop by LLVM has four.
+# LLVM ends a loop when its counter equals a bound. If the trip count is compared by
+# ``setp.gt.s64``, ptxas (seen with 13.0) unrolls a loop of PTX by four more. It then issues the
+# loads of four iterations together. It does not if 64-bit integers are compared for equality. So a
+# loop that nvcc compiles has sixteen loads in flight, and the same loop by LLVM has four.
 
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
 _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")

@@ -30,10 +30,10 @@ from targets.cuda.compile.ptx_lines import (
 
 __all__ = ["merge_exits", "merge_guards"]
 
-# LLVM knows the last turn of ``while count < rounds and x < 4`` by its count. It leaves the loop at
-# the start of that turn, without what the turn would compute. So each turn has two branches, and
-# copies that are read after the loop. Here the first test is made before the loop, and at the end
-# of each turn together with the second one.
+# LLVM knows the last iteration of ``while count < rounds and x < 4`` by its count. It leaves the
+# loop at the start of that iteration. So each iteration has two branches, and copies that are read
+# after the loop. Here the first test is made before the loop, and at the end of each iteration
+# together with the second one.
 
 #: Most lines of a loop; in a longer one, two branches cost little.
 _MOST_LINES = 80
@@ -49,13 +49,13 @@ class _Exits(NamedTuple):
     test: re.Match[str]
     #: Whether the comparison ends the loop if it is false.
     is_left_if_false: bool
-    #: Copies beside the comparison.
+    #: Copies in the comparison's block.
     moves: list[str]
     #: Target of the exit at the start.
     exit: str
     #: Lines between the comparison's branch and the branch at the end.
     body: list[str]
-    #: The predicate at the end, with ``!`` if the loop goes on when it is false.
+    #: The predicate at the end, with ``!`` if the loop continues when it is false.
     goes_on: str
     #: Target of the exit at the end; ``None`` for the line after it.
     end: str | None

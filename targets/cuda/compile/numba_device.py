@@ -43,7 +43,7 @@ def descriptor() -> DeviceDescriptor:
 # Constants as memory of a module: captured arrays, which are read through ``ld.global.nc``. Those
 # that a kernel declares to be constant are in constant memory while there is room.
 #
-# Of large ones code has the room alone (`kerneldsl.lowering.captured_arrays`).
+# The code only reserves memory for large ones (`kerneldsl.lowering.captured_arrays`).
 
 _i64 = ir.IntType(64)
 _i8 = ir.IntType(8)

@@ -176,7 +176,7 @@ def _are_bytes(register: str, made: str, lines: list[str]) -> bool:
 # ``z = a * y + c`` it makes ``z = a * a * x + (a * c + c)``. In an unrolled loop each number of a
 # congruential generator is then computed from the first one, with its own multiplier. An
 # instruction of a GPU has room for one constant of 32 bits. So the multipliers need registers, and
-# ptxas loads them in each turn. Here such a number is computed from the one before it again.
+# ptxas loads them in each iteration. Here each number is again computed from the one before it.
 
 _BITS = 32
 _AFFINE = re.compile(r"^(\s*)mad\.lo\.s32(\s+)(%r\d+), (%r\d+), (-?\d+), (-?\d+);")
@@ -236,9 +236,9 @@ def _step(known: list[_Affine], new: _Affine) -> _Affine | None:
     return None
 
 
-# If LLVM unrolls a loop by eight, a loop over the rest has at most seven turns. LLVM writes a
-# pragma that keeps ptxas from unrolling it. But each turn that loads waits for memory. Eight
-# coefficients of a polynomial take less time than the four that remain of twelve. Without the
+# If LLVM unrolls a loop by eight, the remainder loop has at most seven iterations. LLVM writes
+# a pragma that keeps ptxas from unrolling it. But each iteration that loads waits for memory.
+# Eight coefficients of a polynomial take less time than the four that remain of twelve. Without the
 # pragma such a loop is unrolled by four, then by two.
 
 _PRAGMA = re.compile(r'^\s*\.pragma "nounroll";$')

@@ -128,7 +128,7 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
 WORD_BYTES = 8
 _ENTRY = "kerneldsl_fill"
 _BLOCK_THREADS = 256
-#: Blocks for each multiprocessor; each thread goes on in steps of the whole grid.
+#: Blocks for each multiprocessor; each thread continues in steps of the whole grid.
 _BLOCKS_PER_MULTIPROCESSOR = 8
 
 # The step is even, so each thread writes either the even words of the pattern or the odd ones.

@@ -238,14 +238,14 @@ _yn = c_function("yn", "float64", "int32", "float64")
 #: Least argument for which the series for large arguments reaches float64's precision before its
 #: terms grow.
 _LARGE = 20.0
-#: Terms of a series: below 20 and from there on, the next ones are less than 1e-18 of the sum.
+#: Terms of each series; further ones are less than 1e-18 of the sum.
 _TERMS = 40
-#: 2π as a float64, and what is missing.
+#: 2π as a float64, and the remainder.
 _TWO_PI, _TWO_PI_REST = 6.283185307179586, 2.4492935982947064e-16
 #: The modified functions overflow just below.
 _OVERFLOW = 714.0
-#: exp overflows before they do: from here on e to the power of 20, which is next to a float64, is
-#: multiplied at the end.
+#: exp overflows before these functions. For larger arguments, e to the power of 20, which is close
+#: to a float64, is multiplied at the end.
 _EXP_OVERFLOW, _TAKEN, _POWER_TAKEN = 709.0, 20.0, 485165195.4097903
 
 

@@ -60,7 +60,7 @@ class _Counter(NamedTuple):
     register: str
     begin: Interval
     step: Interval
-    #: The instruction that makes the step, and whether each turn does.
+    #: The instruction that makes the step, and whether each iteration does.
     write: _Write
     is_each_turn: bool
 

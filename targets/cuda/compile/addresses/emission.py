@@ -392,8 +392,8 @@ def _read(instruction: Instruction) -> Iterator[str]:
 
 # Addresses in registers that accesses in several blocks share, with immediate offsets.
 #
-# Such as the loads of a vector number by number, each if it is within the array. None of them is
-# made before all others, so that none can be where their addresses are computed from.
+# An example is the loads of a vector number by number, each under a bounds test. None of them
+# dominates all others, so no load is a base from which the other addresses can be computed.
 
 #: The operand that is an address in a register, and its immediate offset.
 ADDRESS = re.compile(r"\[(%\w+)(?:\+(-?\d+))?\]")
