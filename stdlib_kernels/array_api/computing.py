@@ -95,24 +95,32 @@ def _loop(rule: Rule, name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
     try:
         loop = rule.ufunc.resolve_dtypes((*given, None))
     except TypeError as error:
-        raise _no_such(name, given, f"NumPy says: {error}") from error
+        raise _no_such(rule, name, given, f"NumPy says: {error}") from error
     if rule.is_component and loop[0].kind == "c":
         loop = (loop[0], real_dtype(loop[0]))
     kinds = {_kind(each) for each in loop[:-1]}
     if not kinds <= set(rule.kinds):
-        raise _no_such(name, given, "It is not defined for numbers of that kind")
+        raise _no_such(rule, name, given, "It is not defined for numbers of that kind")
     if not rule.has_halves and loop[0].name in NARROW:
-        raise _no_such(name, given, "Floats of 16 bits are computed as float32")
+        raise _no_such(rule, name, given, "Floats of 16 bits are computed as float32")
     return tuple(loop)
 
 
-def _no_such(name: str, given: tuple[Any, ...], limit: str) -> ArgumentTypeError:
+#: Dtypes of remedies, by NumPy's characters of kinds.
+_USUAL = {"f": "float32", "i": "int32", "c": "complex64"}
+
+
+def _no_such(rule: Rule, name: str, given: tuple[Any, ...], limit: str) -> ArgumentTypeError:
+    usual = next(dtype for kind, dtype in _USUAL.items() if kind in rule.kinds)
+    remedy = f"Convert the array, as in x.astype(np.{usual})"
+    if "c" not in rule.kinds and any(np.dtype(each).kind == "c" for each in given):
+        remedy = "Take the real parts, as in stdlib_kernels.array_api.real(x)"
     words = " and ".join(str(getattr(each, "__name__", each)) for each in given)
     return ArgumentTypeError(
         f"{name} is not available for {words}",
         value=given,
         limit=limit,
-        remedy="Convert the array, as in x.astype(np.float32)",
+        remedy=remedy,
     )
 
 

@@ -192,7 +192,7 @@ def tile(x: Array, reps: Ints) -> Any:
     check_array("x", x, halves=True)
     counts = integers_of("reps", reps, 0)
     counts = (1,) * (x.ndim - len(counts)) + counts
-    found = on_device(x)[(None,) * (len(counts) - x.ndim)]
+    found = on_device(x)[(*(None,) * (len(counts) - x.ndim), ...)]
     for axis, count in enumerate(counts):
         if count != 1:
             found = moved(found, axis, found.shape[axis] * count, _ORIGINS["tile"], 0)

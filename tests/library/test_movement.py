@@ -95,6 +95,11 @@ def test_along_axes(call, rng, dtype, drawn, shift, count):
         assert_same_bits(call(tile, x, reps), np.tile(x, reps), label)
 
 
+def test_tile_of_no_axes(call):
+    for reps, shape in (((), ()), (2, (2,)), ((1, 3), (1, 3))):
+        assert_same_bits(call(tile, np.array(3.0), reps), np.full(shape, 3.0), f"{reps}")
+
+
 @pytest.mark.parametrize("mode", full_beyond(MODES, ["reflect"]))
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(n=st.integers(1, 40), before=st.integers(0, 90), behind=st.integers(0, 90))

@@ -175,6 +175,19 @@ class TestAgainstNumPy:
         with pytest.raises(kd.ArgumentOverflowError):
             xp.add(xp.asarray([1], dtype=xp.int8), 300)
 
+    @pytest.mark.parametrize(
+        ("name", "dtype", "remedy"),
+        [
+            ("bitwise_invert", "float32", r"x\.astype\(np\.int32\)"),
+            ("imag", "float32", r"x\.astype\(np\.complex64\)"),
+            ("reciprocal", "int32", r"x\.astype\(np\.float32\)"),
+            ("floor", "complex64", r"array_api\.real\(x\)"),
+        ],
+    )
+    def test_the_remedy_is_a_dtype_of_the_function(self, name, dtype, remedy):
+        with pytest.raises(kd.ArgumentTypeError, match=remedy):
+            getattr(xp, name)(xp.ones(2, dtype=getattr(xp, dtype)))
+
 
 @pytest.mark.parametrize("name", full_beyond(sorted(RULES), ["add", "exp", "pow", "sign"]))
 def test_the_example_of_each(name):
