@@ -24,7 +24,7 @@ from kerneldsl.utilities.modules import is_masked_array
 
 __all__ = ["OURS", "Call", "Parameters"]
 
-#: Types that functions take as they are in the place of an array.
+#: Types that functions take directly in place of an array.
 OURS = frozenset([np.ndarray, kd.DeviceArray, type(None)])
 #: Attributes of types that share the memory of an array.
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
@@ -129,7 +129,7 @@ def _elements_of(choices: Iterable[Any]) -> Iterator[Any]:
             yield from get_args(each)
 
 
-#: `out`, and what takes no array by its annotation: only arrays of other libraries are replaced.
+#: `out`, and parameters that take no array: only arrays of other libraries are replaced.
 _OTHER = _Parameter()
 
 

@@ -28,7 +28,7 @@ class KernelTraits:
     static_shared_bytes: int
     #: Positions of array parameters (or of tuples with arrays in them) that may be written.
     written: frozenset[int]
-    #: Augmented assignments of what was taken for elements of arrays.
+    #: Augmented assignments of values that were assumed to be elements of arrays.
     augmented: tuple[Augmented, ...]
     #: The kernel works on tiles. The threads of a block of known size share their elements.
     uses_tiles: bool = False

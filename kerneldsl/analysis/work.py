@@ -130,7 +130,7 @@ class KernelWork(NamedTuple):
     """Work of a kernel for one index, for loops of any length and either order of axes."""
 
     region: RegionWork = RegionWork({})
-    #: Stores to float32 arrays of what is computed in float64, as findings are stored.
+    #: Warnings about stores of float64 results to float32 arrays, as findings are stored.
     wide_stores: tuple[Any, ...] = ()
 
     def body(self, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS) -> BodyWork:

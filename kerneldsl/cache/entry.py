@@ -34,7 +34,7 @@ __all__ = ["MAGIC", "MAX_ENTRY_BYTES", "SCHEMA", "Entry", "decode", "encode"]
 
 MAGIC = b"\x89KDC\r\n\x1a\n"
 SCHEMA = 1
-#: No entry is larger; what is larger is not read.
+#: Most bytes of an entry; larger files are not read.
 MAX_ENTRY_BYTES = 256 * 2**20
 
 _HEAD = struct.Struct("<8sIIQQ")

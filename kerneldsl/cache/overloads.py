@@ -27,7 +27,7 @@ __all__ = ["foreign_overload"]
 _IDENTIFIED = frozenset(
     {"abc", "builtins", "kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernels", "targets"}
 )
-#: Packages with functions that cached kernels call, also in what Numba compiles for them.
+#: Packages with functions that cached kernels call, calls by Numba's code included.
 _CALLED = _IDENTIFIED | sys.stdlib_module_names
 #: Packages that implement functions of Python and NumPy for their own types alone, which no
 #: argument of a kernel has.

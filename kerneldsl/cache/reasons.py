@@ -36,7 +36,7 @@ class Reason(StrEnum):
     SIZE = "size"
     #: The system could not read it.
     IO = "io"
-    #: The entry is sound, and this process cannot use what it holds.
+    #: The entry is sound, but this process cannot use its contents.
     UNUSABLE = "unusable"
     #: Code that is never kept, of kernels in debug mode say.
     UNCACHEABLE = "uncacheable"

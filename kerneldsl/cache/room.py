@@ -46,7 +46,7 @@ _NEARLY = 0.95
 class _Estimate(NamedTuple):
     """Estimate of what a folder holds, without a look at it."""
 
-    #: Bytes that it held when it was listed, and of what was to be written since.
+    #: Bytes of the folder when it was listed, and of later writes.
     nbytes: int
     #: Bytes that were ever written: those of files that somebody who lists may not have seen.
     written: int

@@ -36,7 +36,7 @@ __all__ = [
     "toolchain_identity",
 ]
 
-#: Packages of this distribution that have part in what is compiled.
+#: Packages of this distribution that take part in compilation.
 _OWN = ("kerneldsl", "targets")
 #: Parts of these packages that matter if they run from sources: the targets, and all that they
 #: import to compile. Modules above the targets decide what is compiled, and all of that is in the
@@ -169,7 +169,7 @@ class _Seen(NamedTuple):
 
 #: Sources, by the folder of the packages.
 _seen: dict[Path, _Seen] = {}
-#: Specs of the modules that were loaded when sources were last looked at.
+#: Specs of the modules that were loaded when sources were last checked.
 _looked_with: list[Any] = []
 
 

@@ -49,7 +49,7 @@ _PRINTED = (
     "kerneldsl.explain.explanation.Finding",
     "kerneldsl.planner.formula.PlanFormula",
 )
-#: Class to the function that makes what a terminal shows, in which a card cannot be unfolded.
+#: Function that writes the text for a terminal, by class; a card cannot be unfolded there.
 _IN_TERMINALS = {
     "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_text",
     "kerneldsl.planner.block_occupancy.Occupancy": "launches.occupancy_text",

@@ -111,7 +111,7 @@ def _finding(finding: Finding) -> Html:
 #: Things of a tuple that are shown; a launch has hundreds of plans.
 _MAX_ROWS = 40
 _Rows: TypeAlias = tuple[Sequence[str], Iterable[Sequence[object]]]
-#: Class of the things in a tuple to what gives the headers and rows of its table.
+#: Function that returns the headers and rows of a table, by the class of a tuple's items.
 _ROWS: Mapping[type, Callable[[Any], _Rows]] = {
     AccessReport: lambda accesses: (ACCESS_HEADERS, map(access_row, accesses)),
     Finding: finding_rows,

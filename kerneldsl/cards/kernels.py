@@ -147,7 +147,7 @@ def _source(function: Any, notes: Annotations, joined: frozenset[int]) -> Html:
 # -- forms of the compiled code -------------------------------------------------------------------
 
 
-#: Form of code to its title, what Pygments calls its language, and the call that returns all of it.
+#: Title, Pygments' name of the language, and the call that returns all of the code, by form.
 _FORMS = {
     "ptx": ("PTX", "ptx", "ptx(…)"),
     "sass": ("SASS", None, 'artifact(…).text("sass")'),

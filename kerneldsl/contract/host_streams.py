@@ -44,7 +44,7 @@ class HostStream(DeviceStream):
         self.foreign = foreign
         self.is_foreign = foreign is not None
         self.handle = next(_numbers) if handle is None else handle
-        #: The steps of the recording that come before what is put in next: a bit for each.
+        #: Steps of the recording that the next one must follow: a bit for each.
         self.steps_before = 0
 
     def synchronize(self) -> None:

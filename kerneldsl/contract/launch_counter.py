@@ -37,7 +37,7 @@ __all__ = [
     "launch_counters",
 ]
 
-#: Every so many launches one is timed; the first ones after 1, 2, 4… launches.
+#: Launches from one timed launch to the next; the first ones are after 1, 2, 4… launches.
 EVERY = 64
 #: Every launch is timed by native code where kernels take so long: reading the clock, which costs
 #: less than 80 ns, does not show there. Of shorter ones fewer are, in proportion.

@@ -42,7 +42,7 @@ MAP_ALIGNMENT = 16
 MAX_MAP_RANK = 5
 #: Largest extent along an axis, as indices have 32 bits, and largest stride in bytes.
 MAX_MAP_EXTENT, MAX_MAP_STRIDE = 2**31 - 1, 2**40 - 16
-#: ``CUtensorMapDataType`` by dtype of the elements, which are copied as they are.
+#: ``CUtensorMapDataType`` by dtype of the elements, which copies do not convert.
 MAP_DTYPES = {
     "int8": 0,
     "uint8": 0,

@@ -20,9 +20,9 @@ from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Launched", "Walked", "launched"]
 
-#: Lanes that are looked at together.
+#: Lanes that are interpreted together.
 _MAX_LANES = 1 << 17
-#: Accesses of lanes that are looked at, about.
+#: Approximate number of lanes' accesses that are interpreted.
 _BUDGET = 3 << 19
 #: Rounds of loops that are run for one block.
 _FIRST_ROUNDS = 64

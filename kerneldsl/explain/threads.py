@@ -17,9 +17,9 @@ from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["MAX_LANES", "Threads"]
 
-#: Lanes that are looked at together.
+#: Lanes that are interpreted together.
 MAX_LANES = 1 << 15
-#: Blocks of an edge of the grid that stand for all of them, at most.
+#: Most blocks of an edge of the grid that represent all of the edge.
 _EDGE_BLOCKS = 4
 #: Number of blocks along x after which their bytes begin at the same place in a sector again, for
 #: any distance of two blocks in whole bytes.

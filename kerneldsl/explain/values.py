@@ -32,7 +32,7 @@ __all__ = [
     "possible",
 ]
 
-#: A value of some lanes: what is known of it, a view, a tuple of values, or a module or function.
+#: A value of some lanes: known numbers, a view, a tuple of values, a module or a function.
 Value: TypeAlias = Any
 
 

@@ -225,7 +225,7 @@ def checked_operation(
 
 
 _CALL = 'kd.ptx("add.s32 $0, $1, $2;", a, b, out=kd.int32)'
-#: A dollar sign and what it is before: another one, or an operand's number.
+#: A dollar sign before another one, or before an operand's number.
 _DOLLAR = re.compile(r"\$(\$|\d+)?")
 
 

@@ -63,7 +63,7 @@ _COUNT_DOWN = "Count down, range(n - 1, -1, -1), or reverse a tuple, t[::-1]"
 _SORT = "Sort before the launch, and pass the result; or sort a kd.local.array in loops"
 _MEMBER = "Write the attribute itself, such as x.size"
 
-#: Python's own functions that can never be compiled, by name, each with what to write instead.
+#: Python's built-in functions that can never be compiled, by name, each with its replacement.
 BUILTINS: dict[str, str] = {
     "reversed": _COUNT_DOWN,
     "sorted": _SORT,

@@ -26,7 +26,7 @@ __all__ = [
     "note_fingerprint",
 ]
 
-#: Libraries whose objects are what their name says, as long as their version is the same.
+#: Libraries with objects that their name identifies, for one version of the library.
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
 #: Fields that no code depends on; some exist only in newer versions of Python.
 _WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_params"})

@@ -197,7 +197,7 @@ def _plain_constants(code: types.CodeType) -> list[str]:
 _MAX_TEXTS = 4096
 #: Flags of a frame's code that are those of ``from __future__ import``.
 _INHERITED = 0x1FF0000
-#: The name of a text that ``exec`` is given as it is.
+#: File name of a text that ``exec`` is given directly.
 _STRING = "<string>"
 
 #: The name and the text, the last used last.

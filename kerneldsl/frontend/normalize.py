@@ -154,7 +154,7 @@ class _Session:
         self.link: tuple[LinkedCode, ...] = ()
         #: Code of linked functions with that of the kernel.
         self._linked: dict[LinkedCode, LinkedCode] = {}
-        #: Chains of names from outside to what they are, for each function.
+        #: Values of chains of names from outside, for each function.
         self._reads: dict[types.FunctionType, dict[str, Any]] = {}
         self._made: dict[tuple[Any, ...], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}

@@ -52,7 +52,7 @@ UNARY_OPERATORS = {node: function for node, _, function in _UNARY}
 COMPARISONS = {node: function for node, _, function, _ in _COMPARED}
 #: Comparisons that hold where another one does not, unless a NaN is compared.
 OPPOSITES = {node: opposite for node, _, _, opposite in _COMPARED}
-#: Functions of binary operators to what ``x op= y`` computes.
+#: In-place functions by those of the binary operators: what ``x op= y`` computes.
 IN_PLACE: dict[_Function, _Function] = {
     function: getattr(operator, f"i{function.__name__.strip('_')}")
     for function in BINARY_OPERATORS.values()

@@ -114,7 +114,7 @@ class Divergence:
             link = link.cause
 
 
-#: ``None`` stands for what is uniform.
+#: Divergence of a value; ``None`` for a uniform one.
 Fact: TypeAlias = Divergence | None
 
 

@@ -42,11 +42,11 @@ class Emitter(ValueEmitter):
         self.context = context
         self.builder = builder
         self.values: dict[Value, Any] = {}
-        #: Arguments of loops that are kept in 32 bits, and what they are there.
+        #: Arguments of loops that are kept in 32 bits, with their values of 32 bits.
         self.narrow: dict[Value, ir.Value] = {}
-        #: Arguments that may be kept so: what is known of them.
+        #: Returns whether an argument is known to fit 32 bits.
         self.fits_32: Callable[[Value], bool] = lambda value: False
-        #: Marks what is written with a place in the source.
+        #: Marks the written instructions with a place in the source.
         self.mark: Callable[[SourcePlace], None] | None = None
         #: Maps each label to the block after its operation, and to the predecessors of that block
         #: with the values that each of them passes.

@@ -43,7 +43,7 @@ _COMPARISONS = {
     operator.ge: (1, False),
 }
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
-#: An index and what it stays below.
+#: Upper bounds of indices.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
 
 
@@ -362,5 +362,5 @@ class _Proofs(LinearForms):
         return interval_of(function, ends)[0]
 
 
-#: Functions that give a number from 0 on, whatever its size, if so many operands are such numbers.
+#: Functions that keep nonnegative numbers nonnegative, with the number of operands that matter.
 _KEEP_SIGNS = {operator.lshift: 1, operator.pow: 2}

@@ -36,7 +36,7 @@ _COMPARED = OperationClass("compare")
 _INTRINSIC = OperationClass("intrinsic")
 
 
-#: Classes of operators; ``None`` for what is not counted.
+#: Classes of operators; ``None`` for operators that are not counted.
 _OPERATORS: dict[Any, OperationClass | None] = {
     **{function: OperationClass(name) for function, name in OPERATORS.items()},
     **dict.fromkeys(COMPARISONS.values(), _COMPARED),

@@ -199,7 +199,7 @@ class _Powers:
         return found
 
 
-#: Values that are less than a limit, and what the limit is made of.
+#: Values below a limit, and the values from which the limit is computed.
 _Limit = tuple[set[Value], set[Value]]
 #: Returns intervals of values.
 _Ranges = Callable[[], Mapping[Value, Interval]]

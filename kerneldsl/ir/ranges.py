@@ -35,7 +35,7 @@ __all__ = [
 
 #: Threads of a warp, on each target.
 WARP_SIZE = 32
-#: Intervals of what operations give, by their names.
+#: Intervals of the results of operations, by name.
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
     "gridsize": (1, 2**60),
@@ -117,7 +117,7 @@ class _Walk:
     overflowing: Container[Value] | None
     rounds: int | None
     known: dict[Value, Interval] = field(default_factory=dict)
-    #: Intervals of the operands of ``leave`` operations, by what they lead to.
+    #: Intervals of the operands of ``leave`` operations, by label.
     leaves: dict[Label, list[list[Interval]]] = field(default_factory=dict)
 
     def get(self, value: Value) -> Interval:

@@ -72,7 +72,7 @@ class _Counter:
         guard = find_guard(function)
         #: Branches that threads with several items test once.
         self.guard = frozenset(() if guard is None else guard.branches)
-        #: Position of each parameter, and what loops are given for the arrays that they carry.
+        #: Position of each parameter, and of the arrays that loops carry.
         self.parameters = {value: number for number, value in enumerate(function.body.arguments)}
         self.given: dict[Value, Value] = {}
         self.addresses = _addresses(function.body)

@@ -46,7 +46,7 @@ P = ParamSpec("P")
 #: Launches of one shape through Python before the native launcher is made, which costs a tenth of a
 #: second. Later, launches before one is prepared.
 _LAUNCHES_BEFORE_NATIVE, _LAUNCHES_BEFORE_TABLE = 32, 2
-#: Kinds of arguments and places of one shape that the native launcher knows at the same time.
+#: Most tables of one shape, each for other kinds and devices of arguments.
 _MAX_TABLES = 4
 #: A sample takes a millisecond or more.
 _MAX_SAMPLES = 100_000

@@ -24,7 +24,7 @@ from kerneldsl.utilities.paths import find_beside, path_text, read_beside
 
 __all__ = ["FORMS", "read_link"]
 
-#: Suffix of a file to what it contains.
+#: Form of code by the suffix of a file.
 FORMS = {
     ".cu": CodeForm.CUDA,
     ".ptx": CodeForm.PTX,

@@ -46,7 +46,7 @@ __all__ = [
     "notes_on",
 ]
 
-#: Section of what this module adds to a target's own.
+#: Name of the section that this module adds to a target's sections.
 _MADE = "made"
 #: Key of the findings in it, and in the metadata of shipped code.
 _FINDINGS = "findings"

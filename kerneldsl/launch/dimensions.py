@@ -81,7 +81,7 @@ def _refuse_array(item: Any, field: str) -> None:
     )
 
 
-#: Examples for what is no number.
+#: Examples for values that are no numbers.
 _EXAMPLES = {
     "grid_dim": "Give the number of blocks, such as 128",
     "block_dim": "Give the number of threads of a block, such as 256",

@@ -31,7 +31,7 @@ class Recorded(NamedTuple):
 class Counted(NamedTuple):
     """Work of a kernel that a launch has counted."""
 
-    #: The kernel, as it is compiled for its arguments.
+    #: The kernel as compiled for its arguments.
     unit: FunctionUnit
     kinds: tuple[Kind, ...]
     #: The block that was known.

@@ -48,7 +48,7 @@ FAULT_RECORD_BYTES = _STRUCT.size
 class FaultSite(NamedTuple):
     """A place in a kernel that can fail."""
 
-    #: Class of the exception: ``IndexError``, ``AssertionError``, or what ``raise`` names.
+    #: Class of the exception: ``IndexError``, ``AssertionError``, or the one that ``raise`` names.
     kind: type[BaseException]
     #: Text of the exception; empty for an index: its text is made of the record.
     message: str
@@ -61,7 +61,7 @@ class FaultSite(NamedTuple):
 class FaultTable(NamedTuple):
     """The places of a compiled kernel, by their number."""
 
-    #: ``sites[n]`` is what the kernel records as site *n*.
+    #: ``sites[n]`` is the site that the kernel records as *n*.
     sites: tuple[FaultSite, ...] = ()
 
 

@@ -25,7 +25,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 __all__ = ["from_bits", "to_bits"]
 
 _F32, _I32, _I8 = ir.FloatType(), ir.IntType(32), ir.IntType(8)
-#: Bits of a float32's fraction, and what is added to its exponent.
+#: Bits of a float32's fraction, and the bias of its exponent.
 _FRACTION, _BIAS = 23, 127
 #: Bits of a float32 that is infinite, and of one that is no number.
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000

@@ -13,7 +13,8 @@ __all__ = ["MOST_ON_GPU", "FormatFloat", "count_values", "format_value"]
 #: A GPU's driver formats at most this many values in one call.
 MOST_ON_GPU = 32
 
-#: Says how C's ``printf`` shows a double that was a number of so many bits.
+#: Returns the format and arguments of C's ``printf`` for a double, converted from a float of some
+#: bits.
 FormatFloat = Callable[[ir.Value, int], tuple[str, list[ir.Value]]]
 
 

@@ -165,7 +165,7 @@ def _getitem(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
 
 # --------------------------------------------------------------------------- operators
 
-#: Operators, those in place too, with what they do to each part.
+#: Operators, in-place ones included, and the operation on each part.
 _BINARY: dict[_Operation, _Operation] = {
     each: function for function in IN_PLACE for each in also_in_place([function])
 }

@@ -18,7 +18,7 @@ from kerneldsl.streams.order import is_capturing
 
 __all__ = ["ShownValues", "format_array", "shown_values"]
 
-#: A view that spans no more is copied with what is between its elements.
+#: Most bytes that a view may span to be copied with the gaps between its elements.
 _MAX_SPAN_BYTES = 1 << 16
 #: Most axes of an array with shown values: at more, the edges alone need thousands of copies.
 _MAX_AXES = 5

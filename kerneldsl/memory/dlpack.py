@@ -95,7 +95,7 @@ _capsule_rename = _capsule_function("PyCapsule_SetName", ctypes.c_int, _object, 
 _dying_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _void, _text)
 _dying_pointer = _capsule_function("PyCapsule_GetPointer", _void, _void, _text)
 
-#: Address of an exported structure to what it needs alive; its deleter takes it out.
+#: Objects that exported structures keep alive, by address; the deleter removes them.
 _exported: dict[int, tuple[Any, ...]] = {}
 
 

@@ -25,7 +25,7 @@ from kerneldsl.utilities.written_functions import written_function
 __all__ = ["ArrayOperators"]
 
 
-#: Parameters of NumPy's methods: their types and defaults, and what docstrings say of them.
+#: Parameters of NumPy's methods: types, defaults, and texts for docstrings.
 _PARAMETERS = {
     "axis": (
         "int | tuple[int, ...] | None = None",

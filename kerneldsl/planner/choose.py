@@ -53,7 +53,7 @@ MAX_COMPILED = 3
 #: Bytes that a thread holds at once of its loads at one place of the source. A loop is unrolled so
 #: far, but all of its iterations are counted as loads.
 _HELD_BYTES = 32
-#: Times that differ by less are taken for equal; then the simpler plan wins.
+#: Relative difference of times below which the simpler plan wins.
 TIE = 0.01
 
 

@@ -114,7 +114,7 @@ class ElementWork(NamedTuple):
     #: Whether a load cannot be moved before the store of an earlier item: the arrays may overlap,
     #: or the code of an item branches.
     is_serial: bool = False
-    #: Accesses of the source: what a loop does many times is there once.
+    #: Places of accesses in the source: an access in a loop counts once.
     places: int = 0
 
     @property

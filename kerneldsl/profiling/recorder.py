@@ -127,7 +127,7 @@ TIMED_ON_DEVICE: Final = frozenset(
 )
 
 
-#: Spans without a time on the device yet; beyond so many, those that are done are read.
+#: Spans without a time on the device, above which the times of finished ones are read.
 _MAX_PENDING = 1024
 
 

@@ -72,11 +72,11 @@ class _Plan(NamedTuple):
     constants: tuple[Any, ...]
     #: Launches, and the numbers of their arguments.
     launches: tuple[tuple[Any, tuple[int, ...]], ...]
-    #: Number of what is returned, or numbers.
+    #: Number of the returned value, or numbers of several.
     result: int | tuple[int, ...]
     #: The index of the element that is returned of it, if it is a scalar.
     element: tuple[int, ...] | None
-    #: Makes what is returned of that, if it is not that itself.
+    #: Makes the returned object of these values, if they are not it.
     make: Callable[..., Any] | None
 
     @property

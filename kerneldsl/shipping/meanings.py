@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _PLAIN = (bool, int, float, complex, str, type(None))
-#: Code of functions that was compiled from their texts, what is known of those, and its number.
+#: Code of functions that was compiled from their texts, known meanings, and a number.
 _known: WeakKeyDictionary[types.FunctionType, tuple[types.CodeType, list[Any], int]] = (
     WeakKeyDictionary()
 )

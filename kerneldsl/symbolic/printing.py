@@ -25,7 +25,7 @@ _MOST_BITS = 1024
 #: Bits of an integer constant that is written as one; arrays of integers have no larger ones.
 _WORD_BITS = 64
 _HALF = sympy.Rational(1, 2)
-#: Reciprocals, and what of.
+#: Functions that are reciprocals, and the functions in the denominator.
 _RECIPROCALS = {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh", "csch": "sinh"} | {
     "coth": "tanh"
 }
@@ -311,7 +311,7 @@ _OF_MATH = (
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "expm1"),
     *("log", "log1p", "log2", "log10", "erf", "erfc", "gamma"),
 )
-#: Name of a class of SymPy to what a kernel calls, for classes with the same arguments.
+#: Functions that kernels call, by the names of SymPy's classes with the same arguments.
 CALLS: Final[Mapping[str, str]] = MappingProxyType(
     {
         **{name: f"math.{name}" for name in _OF_MATH},

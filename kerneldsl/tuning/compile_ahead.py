@@ -49,7 +49,7 @@ class CompileAhead:
         self._candidates = candidates
         self._processes = processes or host_device().limits.multiprocessor_count
         self._is_on = self._processes > 1 and disk_cache().user is not None
-        #: Numbers of the plans with code that was not looked at yet, the most likely first.
+        #: Numbers of the plans with code that is not yet compiled, the most likely first.
         self._left = sorted(
             range(len(candidates)), key=lambda number: candidates[number].point.predicted_ns
         )

@@ -92,7 +92,7 @@ def style() -> str:
     return "".join(rules)
 
 
-#: Class of what is around a card; the style is of what is in it alone.
+#: Class of the element around a card; the style applies only inside it.
 _CARD_CLASS = "kerneldsl"
 
 

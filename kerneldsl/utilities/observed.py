@@ -17,7 +17,7 @@ from kerneldsl.utilities.locks import ForkSafeLock
 __all__ = ["Observable", "Observer", "observe", "observed", "stop_observing"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Makes what takes the place of a method, of the kind that it is marked with and the method.
+#: Makes the replacement of a method from the kind in its mark and the method.
 Observer: TypeAlias = Callable[[str, FunctionType], Callable[..., Any]]
 
 _lock = ForkSafeLock()

@@ -39,7 +39,7 @@ _Class = TypeVar("_Class", bound=type)
 
 #: Code of functions that hand all their arguments on to a public one.
 _wrappers: set[CodeType] = set()
-#: Methods by which Python looks at objects and lets them go.
+#: Methods by which Python inspects objects and deletes them.
 _NEVER_SHORTENED = frozenset({"__del__", "__dir__", "__init_subclass__", "__new__", "__repr__"})
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))

@@ -51,7 +51,7 @@ HALVES_TILES = {128: (64, 64, 128), 256: (32, 32, 128)}
 WIDE_TILES = {32: (32, 32, 128), 64: (16, 16, 128), 256: (8, 8, 64)}
 #: Rows of a tile of terms, and its threads.
 TERM_ROWS, TERM_THREADS = 16, 128
-#: Terms of rows are in rows of a multiple of so many.
+#: Multiple to which the rows of terms are padded.
 LINE = 4
 #: More than any difference of places of a query and a key, within 32 bits.
 APART = 1 << 30

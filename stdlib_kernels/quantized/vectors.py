@@ -26,7 +26,7 @@ __all__ = ["as_words", "fits_vectors", "multiply_vectors"]
 #: has too few registers for more, if rows have several sums or the scales of groups. A GPU's blocks
 #: are small, so that there are many.
 ROWS, DEVICE_ROWS, HOST_ROWS = 8, 2, 4
-#: Bytes of these rows on a CPU. It prefetches what is as far ahead: what the next block reads.
+#: Bytes of these rows on a CPU. It prefetches data as far ahead: those of the next block.
 HOST_BYTES = 1 << 13
 #: Words of a row up to which sums fit in 32 bits if numbers keep their places in bytes.
 MOST_APART = 1 << 18

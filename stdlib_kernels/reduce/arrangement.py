@@ -38,7 +38,7 @@ MIN_ROW_PART = 4096
 SINGLE_PART = 1 << 14
 #: Approximate number of blocks for all parts of all rows.
 ROW_BLOCKS = 4096
-#: The largest number of parts of a row: one block can combine so many.
+#: Largest number of parts of a row that one block can combine.
 MAX_PARTS = 1 << 15
 #: The smallest number of elements of a column's part.
 MIN_COLUMN_PART = 64

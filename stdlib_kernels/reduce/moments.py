@@ -47,7 +47,7 @@ __all__ = ["std", "var"]
 BATCH = 16
 #: Elements of a row's part at most: a GPU's last blocks are over sooner.
 LARGEST_PART = 1 << 15
-#: Threads that combine at most so many parts of a row or column; WIDEST_BLOCK combine more.
+#: Threads that combine parts of a row or column, and most parts; for more, WIDEST_BLOCK threads do.
 COMBINING_BLOCK, MANY_PARTS = 64, 4096
 #: Threads of the widest block. Each has BATCH elements of a row in registers, so 1024 do not fit.
 WIDEST_BLOCK = 512

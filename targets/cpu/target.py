@@ -273,7 +273,7 @@ def refuse_too_much_shared(specialization: Specialization) -> None:
         )
 
 
-#: The only device: arrays of two are never taken for neighbours.
+#: The single device: two device objects would not compare as one.
 _devices: OnceTable[str, CpuDevice] = OnceTable()
 
 

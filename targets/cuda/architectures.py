@@ -67,7 +67,7 @@ class Architecture(NamedTuple):
 
     #: Name as LLVM, ptxas and the driver spell it, such as ``"sm_90a"``.
     name: str
-    #: The first PTX ISA version that knows it.
+    #: The first PTX ISA version with this architecture.
     minimum_ptx: PtxVersion
     #: Bytes of static shared memory that ptxas grants a block.
     max_static_shared_bytes: int = 48 * 1024

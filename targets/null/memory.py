@@ -27,7 +27,7 @@ __all__ = ["ALIGNMENT", "AddressSpace", "NullLockedBuffer", "NullPool", "NullSha
 #: Every address is a multiple of it, as the CUDA driver's are.
 ALIGNMENT = 256
 _POISON = 0xCD
-#: Address spaces begin above what 47-bit user space can hold, one TiB apart.
+#: First address: address spaces begin above the 47-bit user space, one TiB apart.
 _FIRST_BASE = 1 << 52
 _SPACING = 1 << 40
 _serial = itertools.count()
@@ -71,7 +71,7 @@ class AddressSpace:
         self._starts: list[int] = []
         self._live: dict[int, _Allocation] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=4096)
-        #: Bytes that pools keep of what was freed.
+        #: Freed bytes that pools keep.
         self._cached_bytes = 0
 
     def __contains__(self, address: int) -> bool:

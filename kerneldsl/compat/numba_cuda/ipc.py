@@ -54,7 +54,7 @@ class IpcHandle:
     ) -> None:
         self.base, self.handle, self.size = base, _Handle(handle), size
         self.source_info, self.offset = source_info, offset
-        #: Closes what is open.
+        #: Closes the opened memory.
         self._opened: contextlib.ExitStack | None = None
 
     def _source(self, device: Any) -> Any:

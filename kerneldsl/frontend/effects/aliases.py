@@ -37,7 +37,7 @@ __all__ = ["Alias", "Aliases", "Augmented", "Root", "Summary", "deeper"]
 
 #: Memory by its owner: the position of a parameter, or the name of an array that is declared.
 Root: TypeAlias = int | str
-#: An owner, how many indices lead from it to the value, and what those may be that may be tuples.
+#: Owner, number of indices that lead from it to the value, and the tuples that these may be.
 Alias: TypeAlias = tuple[Root, int, tuple[Tuples, ...]]
 _MAX_DEPTH = 8
 _NO_TUPLES: tuple[Tuples, ...] = ()

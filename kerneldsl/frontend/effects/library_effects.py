@@ -33,7 +33,7 @@ EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
 PLAIN_ATTRIBUTES = TYPE_ATTRIBUTES | EXTENT_ATTRIBUTES
 #: Methods that give a view of their array.
 VIEW_METHODS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze"})
-#: Methods that leave their array as it is, and give no view of it.
+#: Methods that do not change their array, and return no view of it.
 READING_METHODS = frozenset(
     """
     sum prod min max mean std var any all argmin argmax item copy astype dot cumsum cumprod

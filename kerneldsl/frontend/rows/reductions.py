@@ -106,7 +106,7 @@ def _dot(one: Any, other: Any) -> Callable[..., Any]:
     return row_dot
 
 
-#: The extreme of a row, and its place; `nan` is what a NaN comes from, the value or the best one.
+#: Text for the extreme of a row, and its place; `nan` is the value or the place for a NaN.
 _EXTREME = """\
 def row_{name}(row):
     best = kind(0)
@@ -187,7 +187,7 @@ def _count_nonzero(ndim: int) -> Callable[..., Any]:
     return count
 
 
-#: Method of arrays to what makes the function for an element type.
+#: Makers of the function for an element type, by method of arrays.
 REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "sum": _sum,
     "prod": _product,
@@ -201,7 +201,7 @@ REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
 _ALONE = {name: partial(_extreme, name) for name in ("nanmax", "nanmin")}
 #: Methods of one array, and the one of two arrays.
 METHODS = (*REDUCTIONS, "dot")
-#: NumPy's functions; most are methods, too.
+#: Reductions by the names of NumPy's functions; most are methods, too.
 FUNCTIONS = {f"numpy.{name}": name for name in METHODS} | {
     "numpy.amax": "max",
     "numpy.amin": "min",

@@ -39,7 +39,7 @@ class BlockLoop(NamedTuple):
     #: Start, end and step.
     bounds: list[Value]
     kind: Any
-    #: Gives what the target is assigned for a number.
+    #: Returns the value of the target for a number.
     item: Callable[[Value], Any]
     attributes: dict[str, Any]
 

@@ -115,11 +115,12 @@ class Reader:
         self.bindings: dict[Value, list[Binding]] = {}
         #: The call of the function that is read.
         self.caller: SourcePlace | None = None
-        #: Calls of device functions around what is read.
+        #: Number of inlined calls of device functions around the place being read.
         self.depth = 0
         #: Whether linked functions stay calls; otherwise their bodies are read.
         self.calls_linked = False
-        #: Returns what Numba calls for a function of Numba. Without it, bodies are read.
+        #: Returns the function that Numba's code calls for a unit of Numba. Without it, bodies are
+        #: read.
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
         #: Reads the body of a device function in the place of a call, from its arguments.
         self.call: Callable[[FunctionUnit, list[Any]], Any] = _never
@@ -146,7 +147,7 @@ class Reader:
         self.floats: dict[tuple[FunctionUnit, str], tuple[Any, int]] = {}
         #: Origins of the types of integers.
         self.origins = Origins()
-        #: Notes what nodes are (:mod:`kerneldsl.ir.frontend.notes`), if that is wanted.
+        #: Records the types of nodes (:mod:`kerneldsl.ir.frontend.notes`), if they are needed.
         self.notes: Any = None
 
     # -- making operations ------------------------------------------------------------------------

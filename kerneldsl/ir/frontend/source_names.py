@@ -10,7 +10,7 @@ from kerneldsl.ir.operations import SourcePlace, Value
 
 __all__ = ["CHOSEN", "RESULT", "Assignment", "SourceNames"]
 
-#: The variable that holds what a conditional expression chooses. No name of Python is like it.
+#: Name of the variable for the result of a conditional expression; no Python name is equal to it.
 CHOSEN = "if"
 #: The variable that holds the result of the function that is read.
 RESULT = "return"

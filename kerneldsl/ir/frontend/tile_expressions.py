@@ -104,7 +104,7 @@ def shape_of(found: Any) -> Shape | None:
     return found.type.shape if is_tile(found) else None
 
 
-#: Reads an operation: its node, its row, and what it is given, by parameter.
+#: Reads an operation from its node, its row, and its arguments by parameter.
 ReadTile: TypeAlias = Callable[["TileReader", ast.expr, Intrinsic, dict[str, Any]], Any]
 
 

@@ -138,7 +138,7 @@ def refuse_two_tiles(unit: FunctionUnit, name: str, one: Any, two: Any) -> None:
     )
 
 
-#: Parameters of methods that are constants, with what one may write for them.
+#: Permitted values of the constant parameters of methods.
 _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
 
 

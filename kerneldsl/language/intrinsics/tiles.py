@@ -141,7 +141,7 @@ def _dtype_of_mean(dtype: str) -> str:
     return "float64" if ELEMENT_TYPES[total].is_integer else total
 
 
-#: The form of an expression of elements, and those of what makes a tile of numbers.
+#: Forms of an expression of elements, and of operations that make a tile of numbers.
 _ELEMENTWISE = TileForm(is_elementwise=True)
 _MADE = TileForm(ResultShape.GIVEN, is_elementwise=True)
 
@@ -293,7 +293,7 @@ tile = IntrinsicGroup(
 )
 
 _ROWS = {name: getattr(tile, name) for name in dir(tile)}
-#: The operations that are attributes of a tile too, and those that are methods.
+#: Operations that are also attributes of a tile, and those that are methods.
 TILE_ATTRIBUTES = {row.tile.attribute: row for row in _ROWS.values() if row.tile.attribute}
 TILE_METHODS = {
     name: row

@@ -355,7 +355,7 @@ class ContextAddresses:
     state: int
     #: Address of an int64 that is not 0 once a stream was made.
     streams_in_use: int
-    #: The context variables with the active streams and pools, and what both hold for none.
+    #: Context variables of the active streams and pools, and the object that means none in both.
     streams_variable: int
     pools_variable: int
     nothing: int

@@ -141,7 +141,7 @@ class _Last:
     def __init__(self, f: Function, kernel: Any, launch: int, asked_with: dict[int, Any]) -> None:
         self.f = f
         self.launch = f.at(kernel, launch)
-        #: Slots, and what is requested now.
+        #: Slots with the objects of the last request, and the objects of this one.
         self.asked_with = [(f.at(kernel, offset), value) for offset, value in asked_with.items()]
 
     def return_if_same(self, otherwise: Any) -> None:

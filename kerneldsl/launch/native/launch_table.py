@@ -104,7 +104,7 @@ class DriverWord(IntEnum):
     GET_CONTEXT = 32
     SET_CONTEXT = 33
     MAY_STAY = 34
-    #: A built-in method's C function, what it is bound to, and its argument.
+    #: C function of a built-in method, its bound object, and its argument.
     NOTE = 35
     NOTE_OWNER = 36
     NOTED = 37

@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-#: Offsets in bytes from an object's start: its type, and the end of what every object begins with.
+#: Offsets in an object, in bytes: of its type, and of the end of its header.
 TYPE, HEAD = 8, 16
 TUPLE_SIZE, TUPLE_ITEMS = 16, 24
 LIST_SIZE = 16

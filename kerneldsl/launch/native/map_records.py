@@ -43,7 +43,7 @@ class MapWord(IntEnum):
     #: Addresses of the extents of the box, and of as many ones.
     BOX = 6
     ONES = 7
-    #: Address of what the map was encoded from: address, extents and strides of the array.
+    #: Address of the key of the encoded map: address, extents and strides of the array.
     KEY = 8
     #: Address of the map.
     IMAGE = 9

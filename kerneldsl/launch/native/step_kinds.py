@@ -138,7 +138,7 @@ class NumpyStep(ArgumentStep):
 
     #: Address of the dtype.
     dtype: int
-    #: Flags that are looked at, and what they must be.
+    #: Mask of the checked flags, and their required values.
     flags_looked_at: int
     flags: int
     #: Rank of the array, with 256 added if strides are passed.

@@ -36,7 +36,7 @@ __all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "kernel_typing"
 
 #: Writes a module that Numba lowered.
 Writer: TypeAlias = Callable[[ir.Module], str]
-#: Optimizes a linked module for a machine, and returns it or what takes its place.
+#: Optimizes a linked module for a machine; returns it or a replacement.
 Optimizer: TypeAlias = Callable[[llvm.ModuleRef, llvm.TargetMachine], llvm.ModuleRef]
 
 

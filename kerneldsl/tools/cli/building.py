@@ -43,7 +43,7 @@ __all__ = ["Builder", "Job", "Part", "Task"]
 
 #: Indices of launches that kernels with a signature are planned for on a GPU, from small to large.
 _INDICES = (1 << 12, 1 << 20, 1 << 26)
-#: Kernels that take longer to compile than what a process takes to begin.
+#: Number of kernels from which on compiling takes longer than starting a process.
 _WORTH_A_PROCESS = 16
 #: Grid and block of an explicit launch of a kernel without a block.
 _GRID, _BLOCK = 1024, 256

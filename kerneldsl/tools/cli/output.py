@@ -45,7 +45,7 @@ __all__ = [
 _PIPED_WIDTH = 200
 #: Below this many columns a table is printed as one cell a line.
 _NARROW = 60
-#: Statuses of a process that Ctrl-C ended: the signal, or what a shell makes of it.
+#: Statuses of a process that Ctrl-C ended: the signal's, and that of a shell.
 INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 _STYLES = {
     "ok": "green",

@@ -23,7 +23,7 @@ _RATE = re.compile(r"(gb_?ps|gb/s|gflops?|tflops?|per_s(econd)?|speed_ratio|spee
 _TIME = re.compile(r"((^|_)(s|ms|us|ns|seconds?|microseconds)|_s_per_\w+|(^|_)time_ratio)$", re.I)
 #: Figures of the machine, and bounds, which nothing of kerneldsl changes.
 _NOT_OURS = re.compile(r"(floor|required|bound|limit|peak|budget|predicted)")
-#: Numbers that say what a row is about; others are what was found.
+#: Numbers that identify a row; others are results.
 _IDENTITY = re.compile(
     r"^([nmk]|\w*bytes|sizes?|elements|exponent|extent|shape|block|tile|grid|items|threads|promised"
     r"|batch|columns|axis|axes)$"
@@ -52,7 +52,7 @@ class Figure:
     more_is_better: bool
     #: Quartiles of a median without samples.
     quartiles: Quartiles | None = None
-    #: The least and the greatest sample, where nothing else is known of them.
+    #: Least and greatest sample, if nothing else is known of the samples.
     extremes: tuple[float, float] | None = None
 
     @property

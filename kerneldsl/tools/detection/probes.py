@@ -179,7 +179,7 @@ def _webgl2() -> Finding:
     return Finding(False, "it exists in browsers alone")
 
 
-#: Backend that no target of kerneldsl serves to what looks for it.
+#: Probes of backends without a target of kerneldsl.
 _PROBES: dict[str, Callable[[], Finding]] = {
     "rocm": _rocm,
     "metal": _metal,

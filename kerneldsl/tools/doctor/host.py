@@ -41,7 +41,7 @@ __all__ = [
 
 #: Below this, compiling alone can run out of memory.
 _LITTLE_MEMORY_BYTES = 512 * 2**20
-#: Version 1 of control groups says "no limit" with a number near 2**63.
+#: Least limit that means "no limit": version 1 of control groups has a number near 2**63.
 _NO_LIMIT_BYTES = 2**60
 
 

@@ -126,7 +126,7 @@ _EXTENSIONS = {
 #: Architectures that include NEON, whatever LLVM lists.
 _HAS_NEON = ("aarch64", "arm64")
 
-#: Names of LLVM by Linux's, of what levels of processors consist of.
+#: LLVM's names, by Linux's, of the features in levels of processors.
 _NAMES = {
     "abm": "lzcnt",
     "bmi1": "bmi",

@@ -49,7 +49,7 @@ _OF_PREFETCHES = "nofree norecurse nosync nounwind willreturn memory(inaccessibl
 _FIRST_GROUP = 1000
 _USED = "llvm.compiler.used"
 
-#: Factors of the instruction by the signs of those of a call, and what its products are too many.
+#: Operands of the instruction by the signs of a call's factors, and those of its correction.
 _FACTORS = {
     "us": ("%a", "%b", None),
     "su": ("%b", "%a", None),

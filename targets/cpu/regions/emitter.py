@@ -87,7 +87,7 @@ class _Storage:
         #: Taken from the stack.
         self.stack_bytes = 0
         self._most_stack_bytes = most_stack_bytes
-        #: Taken from scratch memory; what a launch adds in dynamic shared memory follows.
+        #: Bytes of scratch memory so far; dynamic shared memory of a launch follows.
         self.scratch_bytes = 0
         self._largest: StaticArray | None = None
 

@@ -86,7 +86,7 @@ class Bounds:
     """Bounds of a loop's index for conditions to hold, and what must hold beside."""
 
     def __init__(self) -> None:
-        #: A limit is the difference of two forms, and what is added.
+        #: Limits, each the difference of two forms and an addend.
         self.lows: list[tuple[Form, Form, int]] = []
         self.highs: list[tuple[Form, Form, int]] = []
         #: Forms that must be small.

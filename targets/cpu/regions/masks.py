@@ -59,7 +59,7 @@ class Frame:
     code: Code
     #: Slots of its results.
     slots: list[Value]
-    #: A slot that says whether a thread has not left it, if it must be known.
+    #: Slot that is true for a thread that has not left, if this must be known.
     inside: Value | None = None
     #: Whether the block leaves the operation.
     is_left: bool = False

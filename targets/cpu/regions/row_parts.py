@@ -241,7 +241,7 @@ class _Proof:
     bounds: Bounds = field(default_factory=Bounds)
     #: Branches, and the number of the region that is taken.
     taken: dict[Operation, int] = field(default_factory=dict)
-    #: Values that are the index plus what all iterations share.
+    #: Values that are the index plus a value that all iterations share.
     plain: dict[Value, Form] = field(default_factory=dict)
     changes: bool = False
 

@@ -93,7 +93,7 @@ class CpuArtifact(Artifact):
     entry_name: str
     #: Seconds for each step.
     timings: Mapping[str, float]
-    #: The text of its regions, or what makes it again.
+    #: Text of the kernel's regions, or a function that returns it.
     source: str | Callable[[], str] = field(repr=False)
     #: Machine code of the kernel.
     compiled: Compiled = field(repr=False)

@@ -30,7 +30,7 @@ __all__ = ["HostPool", "block_bytes", "check_cpu", "fill", "find_cpu"]
 _ALIGNMENT = 256
 #: Most unused bytes that the pool keeps.
 _KEEP_BYTES = 1 << 28
-#: A block is at most one part in so many larger than requested.
+#: Steps of block sizes per power of two: a block is at most an eighth larger than requested.
 _STEPS = 8
 
 

@@ -40,7 +40,7 @@ _HEADER = struct.Struct("=4sBBBB8xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("=IIQQQQIIQQ")
 _SYMBOL = struct.Struct("=IBBHQQ")
 _64_BITS, _LITTLE, _BIG, _RELOCATABLE = 2, 1, 2, 1
-#: ``e_machine`` by what Python calls a machine.
+#: ``e_machine`` by Python's name of the machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "s390x": 22, "riscv64": 243}
 _SYMBOL_TABLE, _GLOBAL_FUNCTION, _UNDEFINED = 2, 1 << 4 | 2, 0
 

@@ -158,14 +158,14 @@ _LINES = 128
 class PoolPlace(IntEnum):
     """Offsets in bytes."""
 
-    #: Launches that have been shared so far: a thread that waits looks at it.
+    #: Number of launches that have been shared; waiting threads poll it.
     BELL = 0
     #: 2**32 where threads may join a launch, and how many have.
     GATE = _LINES
     #: Whether a launch is shared now, and whether the threads have been started.
     IS_BUSY = 2 * _LINES
     IS_STARTED = 2 * _LINES + 8
-    #: The launch: its entry, what the entry is given, and in how many parts its steps are.
+    #: The launch: its entry, the entry's argument, and the number of parts of its steps.
     ENTRY = 3 * _LINES
     LAUNCH = 3 * _LINES + 8
     PARTS = 3 * _LINES + 16
@@ -243,15 +243,16 @@ class LaunchWord(IntEnum):
     #: exception that ended the body, minus the address of its description by Numba. Of a slice
     #: beyond dynamic shared memory, minus what `dynamic_failure` returns.
     FAILURE = 11
-    #: Address of what a fault says of the launch, or 0.
+    #: Address of the description of the launch for a fault report, or 0.
     DESCRIPTION = 12
     #: Set to 1 where a handler of a signal stops the launch.
     STOP = 13
-    #: Address of what an entry calls with its frame, by which signals find the launch; or 0.
+    #: Address of the function that an entry calls with its frame, by which signals find the launch;
+    #: or 0.
     ENTER = 14
     #: Units of the first piece, after which the launch can be stopped.
     FIRST_UNITS = 15
-    #: Address of what a launch that takes long calls with its own, or 0.
+    #: Address of the function that a long launch calls with its words, or 0.
     WATCH = 16
     #: Start of the launch in nanoseconds, once a thread has read the clock.
     BEGAN = 17

@@ -153,7 +153,7 @@ _PROCESSORS = {"x86_64": (168, 234), "aarch64": (440, 131)}
 #: Whether an entry can be interrupted at any instruction on this processor.
 CAN_LEAVE_CODE = platform.machine() in _PROCESSORS
 _SIGNALS = 65
-#: Milliseconds between two looks at a launch, and at the threads of one that is being stopped.
+#: Milliseconds between two checks of a launch, and of the threads of one that is being stopped.
 _TICK_MS, _STOPPING_TICK_MS = 10, 1
 #: Ticks without a launch after which the watcher sleeps until the next one.
 _IDLE_TICKS = 100

@@ -360,7 +360,7 @@ if hasattr(os, "register_at_fork"):
 # -- cost of sharing a launch among the threads of the pool, measured once for the process --------
 
 
-#: Launches that are measured, fewer if they take longer than so many nanoseconds in all.
+#: Samples, fewest samples if they take long, and most nanoseconds of all samples.
 _SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 24, 2_000_000
 #: First launches, for which threads may have to be created and woken.
 _FIRST = 8

@@ -75,7 +75,7 @@ def _in_order(architectures: Iterable[str]) -> list[str]:
 #
 # See ``fatbinary.h`` of the CUDA toolkit; CUDA Programming Guide, section "Binary Compatibility".
 
-#: Magic, version, size of the head, size of what follows.
+#: Magic, version, size of the head, size of the rest.
 _FILE = struct.Struct("<IHHQ")
 _MAGIC = 0xBA55ED50
 #: Kind, version, size of the head, size of the image, its size without padding if it is

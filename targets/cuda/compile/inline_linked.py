@@ -26,7 +26,7 @@ _CALL = re.compile(r"^\t\{ // callseq .*?^\t\} // callseq [^\n]*\n", re.MULTILIN
 _ARGUMENT = re.compile(r"st\.param\.b(\d+)\s+\[param(\d+)\],\s*([^;]+);")
 _CALLED = re.compile(rf"call(?:\.uni)?\s+(?:\(retval0\),\s*)?({_NAME})(?:,\s*\([\w, ]*\))?;")
 _RESULT = re.compile(r"ld\.param\.b(\d+)\s+([^,]+),\s*\[retval0\];")
-#: Names of what LLVM declares for a call.
+#: Names that LLVM declares for a call.
 _OF_CALL = re.compile(r"\b(?:param\d+|retval\d+)\b")
 _DECLARED = re.compile(r"\.param\s+\.b\d+\s+(?:param\d+|retval0);")
 

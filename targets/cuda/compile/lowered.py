@@ -115,7 +115,7 @@ class LoweredKernel:
     entry_text: str
     #: The modules that it calls into.
     body_texts: tuple[str, ...]
-    #: Debug mode: what the sites of a fault record mean.
+    #: Meanings of the sites of a fault record, in debug mode.
     fault_table: FaultTable
     #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
     timings: Mapping[str, float]

@@ -126,7 +126,7 @@ def _generic(memory: Any) -> ir.Value:
 # converted it. So the byte is extracted by an integer instruction that LLVM does not look into.
 
 _I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
-#: Bits of what is stored byte by byte; 16 of them may be a bfloat16.
+#: Types of the bits of values that are stored byte by byte; 16 of them may be a bfloat16.
 _BITS = {
     ir.HalfType(): _I16,
     BFLOAT: _I16,

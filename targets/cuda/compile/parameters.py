@@ -132,7 +132,7 @@ class ParameterReader:
         ndim = specialization.mode.forall_ndim or 0
         at = len(arguments) - ndim
         self._parameters = iter(arguments[:at])
-        #: The extent of ``forall``, with what is known of it.
+        #: The extent of ``forall``, with the facts about it.
         self.extent = [self._length(each) for each in arguments[at:]]
         for number, kind in enumerate(array_kinds(specialization.kinds)):
             if number in self._are_extent and kind.ndim == ndim:

@@ -137,7 +137,7 @@ class Pipeline:
         self, disabled: Collection[str] = (), without: Mapping[str, str] | None = None
     ) -> None:
         self._disabled, self._without = disabled, without or {}
-        #: Counts and places, by pass, noun, what was done, and whether it was not done.
+        #: Counts and places by pass, noun, action, and whether it was not done.
         self._counts: dict[tuple[str, str, str, bool], int] = {}
         self._where: dict[tuple[str, str, str, bool], dict[SourceLocation, None]] = {}
         self._left_out: set[str] = set()

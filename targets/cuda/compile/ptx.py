@@ -60,7 +60,8 @@ __all__ = [
 _SYSTEM_CALLS = frozenset({"vprintf"})
 #: Names that mean something else in PTX, or in the modules that are written here.
 _TAKEN = _SYSTEM_CALLS | C_FUNCTIONS | {DYNAMIC_SHARED, "WARP_SZ"}
-#: A flag that is there already says that the operation is exact (:mod:`kerneldsl.lowering.groups`).
+#: Instructions without flags. Existing flags mark exact operations
+#: (:mod:`kerneldsl.lowering.groups`).
 _FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract|arcp)")
 #: A tensor map among the parameters.
 _BY_VALUE = re.compile(r"(byval\(\[\d+ x i8\]\) align \d+)")

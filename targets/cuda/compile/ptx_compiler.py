@@ -29,7 +29,7 @@ class PtxCompiler(Compiler):
     maps_elements = True
     usual_architectures = ("sm_80", "sm_90", "sm_120")
     takes_code = True
-    #: CUDA's for all: it is the same compiler, and what it made serves a real device.
+    #: Family of the CUDA target: the compiler is the same, and its code serves a real device.
     code_family = "cuda"
 
     def __init__(self, name: str) -> None:

@@ -22,7 +22,7 @@ __all__ = ["Function", "PtxModule", "PtxModuleError", "join_modules", "parse_mod
 _VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
 _TARGET = re.compile(r"\.target\s+([\w, ]+)")
 _ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
-#: Comments, texts, and what ends or nests a statement.
+#: Comments, texts, and characters that end or nest a statement.
 _TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[{};]', re.DOTALL)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME = r"[A-Za-z_$%][\w$%]*"

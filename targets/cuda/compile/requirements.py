@@ -106,7 +106,7 @@ class NewerOperation:
     since_ptx: PtxVersion
     #: Writes the instruction.
     native: Writer
-    #: Writes what older architectures do.
+    #: Writes the instructions of older architectures.
     older: Writer
 
     def define(

@@ -46,7 +46,7 @@ class _Stepped(NamedTuple):
     first: int
     last: int
     register: str
-    #: Lines of the step and of the sums, the latter with their results and what is added.
+    #: Line of the step, and the lines of the sums with their results and addends.
     step: int
     by: str
     sums: dict[int, tuple[str, str]]

@@ -22,7 +22,7 @@ from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 
 __all__ = ["Carveout", "check_resources"]
 
-#: Shapes of blocks that are remembered; then they are looked at again.
+#: Most shapes of blocks that are remembered; one more clears them.
 _MAX_SHAPES = 64
 
 

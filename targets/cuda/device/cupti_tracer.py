@@ -23,7 +23,7 @@ from kerneldsl.contract import LaunchTimer, Tracer
 __all__ = ["CuptiTimer", "CuptiTracer", "cupti_tracer"]
 
 _log = logging.getLogger("kerneldsl.cuda.cupti")
-#: Bytes of a buffer of records; so many hold some ten thousand.
+#: Bytes of a buffer of records, which holds some ten thousand of them.
 _BUFFER_BYTES = 8 << 20
 #: Records of work on the device, which have a begin and an end.
 _WORK = ("CONCURRENT_KERNEL", "MEMCPY", "MEMCPY2", "MEMSET", "GRAPH_TRACE")
@@ -38,7 +38,7 @@ class CuptiTracer(Tracer):
     def __init__(self, cupti: ModuleType) -> None:
         self._cupti: Any = cupti
         self._numbers = itertools.count(1)
-        #: Calls of the driver by the number of their timer, and what the device did for each.
+        #: Work of the device for each call of the driver, by the number of the call's timer.
         self._calls: dict[int, list[int]] = {}
         self._work: dict[int, tuple[int, int]] = {}
         self._enabled: list[Any] = []

@@ -43,7 +43,7 @@ _LIVE = (
 )
 _PEAK = "2 · {clock} kHz · {bits} bits / 8: the memory moves data twice a clock"
 
-#: Attribute to the first compute capability, what it brought, and the document that shows it.
+#: First compute capability, its innovation, and the document for it, by attribute.
 _SINCE = {
     "supports_fp16": ((5, 3), "arithmetic in float16", "PTX ISA, fma.f16"),
     "supports_bf16": ((8, 0), "arithmetic in bfloat16", "PTX ISA, fma.bf16"),

@@ -27,7 +27,8 @@ from targets.cuda.driver.marks import Mark, is_recording, mark_everything
 
 __all__ = ["LockedBuffer", "ManagedBuffer", "PinnedBuffer"]
 
-#: Memory that waits for its last use, oldest first: the mark after that, and what frees it.
+#: Memory that waits for its last use, oldest first: the mark after that use, and the function that
+#: frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
 
 #: Memory that must be marked: at once, or after a recording that the mark would spoil.

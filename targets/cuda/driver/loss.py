@@ -60,7 +60,7 @@ class DeviceWatch:
         self._launches: dict[int, deque[LaunchNote]] = {}
         #: Devices with old launches that were forgotten while they may still have been running.
         self._has_forgotten: set[int] = set()
-        #: Lost devices, by index; under ``None``, what lost all of them.
+        #: Lost devices by index; the error that lost all of them is under ``None``.
         self.lost: dict[int | None, _Loss] = {}
         #: Devices, or ``None`` for the process, with a loss that is not reported yet.
         self._unseen: set[int | None] = set()

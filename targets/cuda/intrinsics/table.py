@@ -25,7 +25,7 @@ def _refuse(call: Call) -> ir.Value:
     raise AssertionError("the operation is written by targets.cuda.compile.region_code")
 
 
-#: Intrinsic name to what writes its instructions.
+#: Functions that write an intrinsic's instructions, by its name.
 EMITTERS: dict[str, Emitter] = {
     **ids.EMITTERS,
     **synchronize.EMITTERS,

@@ -23,7 +23,7 @@ from kerneldsl.language.intrinsics.intrinsic import Typing
 
 __all__ = ["ATOMIC", "lossy_stores"]
 
-#: Typings of what is given an array, an index and values for the element.
+#: Typings of intrinsics with an array, an index and values for the element.
 ATOMIC = (Typing.ATOMIC, Typing.ATOMIC_CAS, Typing.ATOMIC_STORE)
 _SIGNS = (operator.neg, operator.pos)
 #: Functions with results that are floats, and whole numbers.

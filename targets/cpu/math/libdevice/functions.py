@@ -68,7 +68,7 @@ _fma = operation("fma", scalars.EMITTERS["fma"])
 remainder = c_function("remainder", "float64", "float64", "float64")
 round_away = c_function("round", "float64", "float64")
 
-#: π as a float64, and what is missing.
+#: π as a float64, and the remainder.
 _PI, _PI_REST = 3.141592653589793, 1.2246467991473532e-16
 
 
@@ -347,7 +347,7 @@ def yn(n: Any, x: Any) -> Any:
 
 #: 2 / √π and 1 / √π.
 _SLOPE, _ROOT = 1.1283791670955126, 0.5641895835477563
-#: 1 / √2 as a float64, and what is missing.
+#: 1 / √2 as a float64, and the remainder.
 _HALF_ROOT, _HALF_ROOT_REST = 0.7071067811865476, -4.833646656726457e-17
 #: Coefficients of (1 + 2x) exp(x²) erfc(x) in (x - 4) / (x + 4), the highest first.
 _SCALED = np.array(coefficients.ERFC["double"][::-1])

@@ -261,7 +261,7 @@ def _nearest() -> dict[str, Emitter]:
     }
 
 
-#: Name of each function that has a meaning, as ``libdevice.sinpi``, to what writes it.
+#: Emitters of functions with a meaning, by name, such as ``libdevice.sinpi``.
 MEANINGS: dict[str, Emitter] = {
     f"libdevice.{name}": emitter
     for name, emitter in {

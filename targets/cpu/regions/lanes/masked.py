@@ -149,7 +149,7 @@ class _Rounds:
         self.results: list[Value] = []
         #: Results that have their values only after the loop, their slots, and those values.
         self.late: list[tuple[Value, Value, Value]] = []
-        #: The slot that says which lanes have left by a ``break``, if that is needed.
+        #: Slot with the lanes that have left by a ``break``, if it is needed.
         self.broken: Value | None = None
 
     def written(self, group: list[Operation]) -> list[Operation]:

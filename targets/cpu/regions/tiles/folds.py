@@ -191,7 +191,7 @@ class _Fold:
         self._builder = emitter.builder
         self._operation = operation
         self._code = TileCode(emitter, operation)
-        #: Type of what is combined.
+        #: Type of the combined values.
         self._kind = operation.regions[1].arguments[0].type
         combiner = Combiner(operation, self._kind, emitter.context, emitter.builder)
         self._combined = combiner.combined

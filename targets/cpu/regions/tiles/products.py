@@ -285,7 +285,7 @@ class Unit(NamedTuple):
     name: str = ""
     #: Elements of a word.
     group: int = 1
-    #: The dtype that factors are converted to; empty if they stay as they are.
+    #: Dtype to which factors are converted; empty if they are not.
     dtype: str = ""
     #: Whether the bytes of the first factor are signed, and are made unsigned by adding 128.
     flips: bool = False

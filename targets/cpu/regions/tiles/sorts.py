@@ -119,7 +119,7 @@ class _Digits:
         self._width = 11 if sort.columns >= _MANY else 8
         self._shifts = range(0, key_bits(str(sort.kind)), self._width)
         self._counts = [code.buffer(types.int32, 1 << self._width) for _ in self._shifts]
-        #: Arrays of what moves, and memory for it.
+        #: Arrays of the sorted elements, each with memory for a copy.
         self._moved = [(sort.keys, code.buffer(sort.keys.kind, sort.columns))]
         if sort.places is not None:
             self._moved.append((sort.places, code.buffer(types.int64, sort.columns)))

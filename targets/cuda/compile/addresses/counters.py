@@ -27,7 +27,7 @@ from targets.cuda.compile.ptx_lines import opposite, swapped
 __all__ = ["counter_intervals"]
 
 
-#: Counters that begin at others are known after so many passes.
+#: Passes over the counters: the begin of one may be the value of another.
 _PASSES = 2
 #: A counter that stays within this from 0 does not wrap.
 _FAR = 2**62

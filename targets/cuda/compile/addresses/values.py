@@ -59,7 +59,7 @@ _NARROW_START: Interval = (0, NARROW_THREADS)
 
 
 _WIDE_PRODUCTS = ("wide.u32", "wide.s32")
-#: Instructions other than arithmetic that write what is known.
+#: Instructions other than arithmetic that write known values.
 _READ = frozenset(("ld.param.b64", "ld.param.b32", "bfe.u32", "mov.u32", "mov.b32"))
 _CONVERSIONS = ("u64.u32", "s64.s32", "u32.u64")
 _ARITHMETIC = ("min", "max", "selp", "and", "mov", "add", "sub", "neg", "mul", "mad", "shl")

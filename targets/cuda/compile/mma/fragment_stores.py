@@ -32,7 +32,7 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _ALL_LANES = _I32(0xFFFFFFFF)
 #: Neighbours that a thread has, and lanes that have a row of a block.
 PAIR, _LANES = 2, 4
-#: Registers of a vector, of so many bytes.
+#: Words of a vector, and bytes of a word.
 _WORDS, _WORD_BYTES = 4, 4
 
 

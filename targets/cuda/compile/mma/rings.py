@@ -21,7 +21,7 @@ __all__ = ["ALIGNMENT", "Ring", "plan_rings", "rooms_of"]
 
 #: Factors begin at multiples of this, so that groups can be exchanged.
 ALIGNMENT = 1024
-#: Bytes for what is planned later: folds of rows, changes of layout, shared arrays of the kernel.
+#: Bytes for later allocations: folds of rows, changes of layout, shared arrays of the kernel.
 _OTHERS = 8 * 1024
 #: Most stages that the compiler chooses: loads are three iterations early.
 _MOST_STAGES = 4
@@ -107,7 +107,7 @@ def rooms_of(function: Function, layouts: TileLayouts) -> Iterator[tuple[Any, Op
 class _EarlyLoads:
     """Loads of one loop that may be early."""
 
-    #: The loads, and what computes their places, in the order of the program.
+    #: The loads, and the operations that compute their places, in program order.
     operations: tuple[Operation, ...]
     loads: tuple[Operation, ...]
     #: Reasons why other factors of the loop are loaded in their iteration.

@@ -160,7 +160,7 @@ class Fold:
         self.code = writer.code
         self.operation = operation
         self.shape = writer.shape(operation)
-        #: Type of what is combined.
+        #: Type of the combined values.
         self.kind = operation.regions[1].arguments[0].type
         self.combiner = Combiner(operation, self.kind, self.code.context, self.code.builder)
 

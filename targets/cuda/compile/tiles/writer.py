@@ -123,7 +123,7 @@ class TileWriter:
         #: Copies of tiles that are read where other threads have written them.
         self._read: dict[Value, Memory] = {}
         self._rooms: dict[tuple[Operation, str], Memory] = {}
-        #: Loops around what is written.
+        #: Number of loops around the operation being written.
         self.loop_depth = 0
 
     def write(self, operation: Operation) -> None:
