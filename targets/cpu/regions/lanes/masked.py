@@ -200,14 +200,13 @@ class _Rounds:
             return
         late = {value for each in self.masked.after for value in each.results}
         late.update(self.loop.results)
+        slots = self.strip.slots
         for result, last in zip(labeled.results, labeled.regions[0].yielded, strict=True):
-            place = None
-            if last in self.loop.results:
-                place = self.carried[self.loop.results.index(last)]
-            if place is not None and place not in self.results:
-                self.strip.slots.place_of[result] = place
-            else:
-                place = self.strip.slots.give([result], "result")
+            is_free = last in self.loop.results and slots.place_of[last] not in self.results
+            # A break may leave an integer of more bits than the variable has in the loop.
+            place = slots.share([result], last) if is_free else None
+            if place is None:
+                place = slots.give([result], "result")
                 if last in late:
                     self.late.append((result, place, last))
                 else:

@@ -55,9 +55,9 @@ class LaneSlots:
     def share(self, values: list[Value], other: Value | None) -> Value | None:
         """Return the slot of another value, if it can have some values; they are read from it."""
         place = None if other is None else self.place_of.get(other)
-        is_low = all(value in self._low_bits for value in values)
+        is_narrow = all(map(self._is_narrow, values))
         if place is None or not (
-            place.type == values[0].type or (is_low and place.type == types.int32)
+            place.type == values[0].type or (is_narrow and place.type == types.int32)
         ):
             return None
         self.place_of.update(dict.fromkeys(values, place))

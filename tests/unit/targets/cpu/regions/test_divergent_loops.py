@@ -142,8 +142,23 @@ def becomes_a_float(x, out, most):
         out[i] = n
 
 
+def becomes_long(x, out, most):
+    """Leave with an integer of 64 bits what has few bits in the loop."""
+    i = kd.grid(1)
+    if i < out.size:
+        v = x[i]
+        n = 0
+        for k in range(10):
+            v = v * f32(1.25) + f32(0.125)
+            if v > f32(4):
+                n = 2**40 * (k + most)
+                break
+            n = k
+        out[i] = n
+
+
 DIVERGENT = (escapes, leaves_in_the_middle, counts_differ, returns_from_loop)
-DIVERGENT += (halves, one_in_many, becomes_a_float)
+DIVERGENT += (halves, one_in_many, becomes_a_float, becomes_long)
 
 
 def pair(function):
