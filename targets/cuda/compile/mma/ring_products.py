@@ -184,17 +184,17 @@ class Products:
         is_exchanged: bool,
     ) -> ir.Value:
         """Describe a factor in a step along k, from a byte of it on."""
-        builder = self._builder
+        offset += part.start
         if is_exchanged:  # a step is so many rows of all panels
             offset += step * wgmma.STEP_BYTES // 2 * wgmma.ROW_BYTES
         else:
             panel, within = divmod(step * wgmma.STEP_BYTES, wgmma.ROW_BYTES)
             offset += panel * part.panel_bytes + within
-        start = builder.add(self._slots[part.ring], _I32(part.start))
+        start = self._slots[part.ring]
         if first is not None:
-            start = builder.add(start, first)
-        found = wgmma.descriptor(builder, start, part.panel_bytes if is_exchanged else 0)
-        return wgmma.moved(builder, found, offset)
+            start = self._builder.add(start, first)
+        found = wgmma.descriptor(self._builder, start, part.panel_bytes if is_exchanged else 0)
+        return wgmma.moved(self._builder, found, offset)
 
 
 def _move(source: Memory, target: Memory, count: int) -> None:

@@ -310,3 +310,43 @@ def test_rows_of_any_length_are_copied(width: int, threads: int) -> None:
     c = np.full((_ROWS, _COLUMNS), 99, np.float32)
     simulate_device(specialize(product, _SIGNATURE, block=(threads, 1, 1)), (1,), (a, b, c))
     np.testing.assert_array_equal(c, _product(a, b))
+
+
+@pytest.mark.parametrize(
+    "dtype", full_beyond(["float32", "int8", "float16", "float64"], ["float32"])
+)
+def test_tiles_are_loaded_in_pairs_where_an_array_has_them(dtype: str) -> None:
+    """Any place, any length of rows and columns far apart give the elements of NumPy."""
+
+    def added(a, b, other, m, n, c):
+        x = kd.tile.load(a, (0, 0), (32, 16))
+        y = kd.tile.load(b, (0, 0), (16, 16))
+        s = kd.tile.load(other, (m, n), (32, 16), other=5)
+        kd.tile.store(c, (0, 0), kd.mma(x, y.T, kd.float32(s)))
+
+    rng = np.random.default_rng(46)
+    a, b = _factors(rng)
+    signature = "float16[:,::1], float16[:,::1], {}, int64, int64, float32[:,::1]"
+    for kind, columns in (("[:,::1]", 32), ("[:,::1]", 35), ("[:,:]", 64), ("[::1,:]", 48)):
+        spec = specialize(added, signature.format(dtype + kind), block=_BLOCK)
+        assert (
+            kind != "[:,::1]" or "load <2 x" in device_texts(spec, "entry", parse_arch("sm_90"))[0]
+        )
+        whole = rng.integers(-3, 4, (64, columns)).astype(dtype)
+        other = {"[:,:]": whole[:, ::2], "[::1,:]": np.asfortranarray(whole)}.get(kind, whole)
+        padded = np.pad(other, 64, constant_values=5).astype(np.float32)
+        for m, n in (
+            (0, 0),
+            (16, 8),
+            (16, 16),
+            (3, 4),
+            (0, 1),
+            (33, 8),
+            (-4, -8),
+            (0, 17),
+            (70, 0),
+        ):
+            c = np.full((_ROWS, _COLUMNS), 99, np.float32)
+            simulate_device(spec, (1,), (a, b, other, m, n, c))
+            part = padded[64 + m : 96 + m, 64 + n : 80 + n]
+            np.testing.assert_array_equal(c, _product(a, b) + part, err_msg=f"{kind} {m, n}")
