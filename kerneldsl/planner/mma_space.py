@@ -34,7 +34,7 @@ _RATES = {
 }
 #: Rates where no multiprocessor has more than one tile. Otherwise two blocks of 128 threads run on
 #: one, and the tiles of one are multiplied while the other one waits.
-_RATES_ALONE = {(64, 128, 128): 0.62, (128, 64, 256): 0.68}
+_RATES_ALONE = {(64, 128, 128): 0.62, (64, 256, 128): 0.84, (128, 64, 256): 0.68}
 #: Rate of other tiles. Then factors, which are estimates: for rows along k with fewer or more than
 #: 128 bytes, and for more sums than a thread may have.
 _OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.3, 0.4, 0.9, 0.8
