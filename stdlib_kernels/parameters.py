@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
 from kerneldsl.errors.conversions import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
@@ -57,19 +58,6 @@ NUMERIC = frozenset(
 )
 #: Floats that are computed with as float32.
 NARROW = ("float16", "bfloat16")
-
-
-def wrong_type(name: str, value: Any, limit: str, remedy: str = "") -> ArgumentTypeError:
-    """Return the error of a parameter's type, whatever the value is."""
-    what = f"{name} is {safe_repr(value)}"
-    return ArgumentTypeError(what, value=value, limit=limit, remedy=remedy)
-
-
-def wrong_value(
-    name: str, value: Any, limit: str, remedy: str = "", kind: Any = ArgumentValueError
-) -> Any:
-    """Return the error of a parameter's value, whatever that is."""
-    return kind(f"{name} is {safe_repr(value)}", value=value, limit=limit, remedy=remedy)
 
 
 @cache

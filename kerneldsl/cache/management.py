@@ -21,8 +21,9 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.room import write_within
 from kerneldsl.cache.settings import read_secret, read_settings, read_size
 from kerneldsl.cache.store import SUFFIX, Store
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheError
-from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.errors import ArgumentValueError, CacheError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict
 from kerneldsl.utilities.paths import read_path
@@ -123,10 +124,8 @@ def prune(max_bytes: int | str | None = None) -> int:
     size = as_int(max_bytes)
     if size is None:
         if max_bytes is not None and not isinstance(max_bytes, str):
-            raise ArgumentTypeError(
-                f"max_bytes is {safe_repr(max_bytes)}",
-                value=max_bytes,
-                limit="It must be a number of bytes, or text such as '200M'",
+            raise wrong_type(
+                "max_bytes", max_bytes, "It must be a number of bytes, or text such as '200M'"
             )
         size = (
             read_size(read_settings().size)
@@ -134,9 +133,7 @@ def prune(max_bytes: int | str | None = None) -> int:
             else read_size(max_bytes, "max_bytes")
         )
     if size < 0:
-        raise ArgumentValueError(
-            f"max_bytes is {safe_repr(size)}", value=size, limit="It must be 0 or more"
-        )
+        raise wrong_value("max_bytes", size, "It must be 0 or more")
     from kerneldsl.cache.room import make_room
 
     return make_room(_user(), size).entries

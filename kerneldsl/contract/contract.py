@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
@@ -266,10 +266,8 @@ class Target(ABC):
         ArgumentValueError
             Not enough is known of the architecture, which the default says of all.
         """
-        raise ArgumentValueError(
-            f"arch is {safe_repr(arch)}",
-            value=arch,
-            limit=f"The target {self.name!r} cannot describe devices that are not present",
+        raise wrong_value(
+            "arch", arch, f"The target {self.name!r} cannot describe devices that are not present"
         )
 
     def device_of_pointer(self, pointer: int) -> Device:

@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.paths import path_text
@@ -72,15 +73,10 @@ class CudaOptions:
             _check_number("max_registers", self.max_registers, 1, _MAX_REGISTERS)
         for name in ("debug", "lineinfo", "fastmath"):
             if not isinstance(value := getattr(self, name), bool):
-                raise ArgumentTypeError(
-                    f"{name} is {safe_repr(value)}", value=value, limit="It must be a bool"
-                )
+                raise wrong_type(name, value, "It must be a bool")
         if not isinstance(self.std, str) or self.std not in _STANDARDS:
-            raise ArgumentValueError(
-                f"std is {safe_repr(self.std)}",
-                value=self.std,
-                limit=f"NVRTC knows {', '.join(_STANDARDS)}",
-                remedy="Name one of them",
+            raise wrong_value(
+                "std", self.std, f"NVRTC knows {', '.join(_STANDARDS)}", "Name one of them"
             )
         object.__setattr__(self, "include", _read_folders(self.include))
         object.__setattr__(self, "defines", _read_defines(self.defines))
@@ -98,11 +94,7 @@ class CudaOptions:
 
 def _check_number(name: str, value: object, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
-        raise ArgumentValueError(
-            f"{name} is {safe_repr(value)}",
-            value=value,
-            limit=f"It must be an int, {low} to {high}",
-        )
+        raise wrong_value(name, value, f"It must be an int, {low} to {high}")
 
 
 def _read_folders(include: object) -> tuple[str, ...]:
@@ -153,17 +145,13 @@ def _read_defines(defines: object) -> tuple[tuple[str, str], ...]:
         try:
             text = _as_c(value)
         except Exception as error:
-            raise ArgumentTypeError(
-                f"the macro {name} is {safe_repr(value)}",
-                value=value,
-                limit="A macro's value is text, or a number of at most 4300 digits",
+            raise wrong_type(
+                f"the macro {name}",
+                value,
+                "A macro's value is text, or a number of at most 4300 digits",
             ) from error
         if "\n" in text:
-            raise ArgumentValueError(
-                f"the macro {name} is {safe_repr(value)}",
-                value=value,
-                limit="A macro's value is one line",
-            )
+            raise wrong_value(f"the macro {name}", value, "A macro's value is one line")
         found.append((name, text))
     return tuple(found)
 

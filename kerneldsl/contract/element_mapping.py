@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from kerneldsl.contract.limits import Dim3
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
@@ -92,7 +91,7 @@ class ElementMapping:
 
     @staticmethod
     def _refuse(name: str, value: Any, limit: str) -> NoReturn:
-        raise ArgumentValueError(f"{name} is {safe_repr(value)}", value=value, limit=limit)
+        raise wrong_value(name, value, limit)
 
     @property
     def item_count(self) -> int:

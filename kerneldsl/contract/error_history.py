@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from kerneldsl.errors import ArgumentValueError, DeviceLostError, KernelError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import DeviceLostError, KernelError
+from kerneldsl.errors.arguments import wrong_value
 
 if TYPE_CHECKING:
     from kerneldsl.contract.error_entries import ErrorEntry
@@ -68,11 +68,7 @@ class ErrorLog:
 
     def __init__(self, size: int = 1000) -> None:
         if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
-            raise ArgumentValueError(
-                f"size is {safe_repr(size)}",
-                value=size,
-                limit=f"It must be an int, 0 to {_MAX_SIZE}",
-            )
+            raise wrong_value("size", size, f"It must be an int, 0 to {_MAX_SIZE}")
         self._lock = threading.Lock()
         self._incoming: deque[tuple[ErrorEntry, weakref.ref[KernelError]]] = deque()
         self._entries: deque[_Kept] = deque(maxlen=size)

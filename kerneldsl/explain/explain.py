@@ -13,8 +13,8 @@ import numpy as np
 
 from kerneldsl.contract import Artifact, Compiler, Device, Dim3, Specialization
 from kerneldsl.contract.promises import has_narrow_integers, is_narrow
-from kerneldsl.errors import ArgumentTypeError, ToolMissingError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import ToolMissingError
+from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.explain.accesses import AccessReport, Certainty, source_text
 from kerneldsl.explain.arguments import Given, read_given
 from kerneldsl.explain.arithmetic import (
@@ -50,9 +50,7 @@ _ARCH = "sm_90"
 def explained_device(target: str, arch: str | None) -> Device:
     """Return the device that a launch is explained for: one that is there, or a described one."""
     if arch is not None and type(arch) is not str:
-        raise ArgumentTypeError(
-            f"arch is {safe_repr(arch)}", value=arch, limit='An architecture is a str as "sm_90"'
-        )
+        raise wrong_type("arch", arch, 'An architecture is a str as "sm_90"')
     here = get_target(target).devices()
     return here[0] if arch is None and here else get_target(target).described(arch or _ARCH)
 

@@ -16,6 +16,7 @@ from kerneldsl.errors import (
     DeviceCodeError,
     SourceUnavailableError,
 )
+from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.linked_code import CodeForm, form_of_binary, without_byte_order_mark
 from kerneldsl.kernels.cuda_kernel import CudaKernel, make_cuda_kernel
@@ -301,9 +302,7 @@ def module(image: _Source | bytes | bytearray | memoryview) -> CudaModule:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise ArgumentTypeError(
-            f"name is {safe_repr(name)}", value=name, limit="A kernel's name is a str"
-        )
+        raise wrong_type("name", name, "A kernel's name is a str")
 
 
 def _read_source(

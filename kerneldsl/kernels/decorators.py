@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.attributes import read_attributes
@@ -379,11 +380,7 @@ def _require_link(options: Mapping[str, Any]) -> None:
 def _read_registers(value: Any) -> int | None:
     if value is None or (type(value) is int and 16 <= value <= 255):
         return value
-    raise ArgumentValueError(
-        f"max_registers is {safe_repr(value)}",
-        value=value,
-        limit="It must be an int from 16 to 255, or None",
-    )
+    raise wrong_value("max_registers", value, "It must be an int from 16 to 255, or None")
 
 
 def _read_launch_bounds(value: Any) -> tuple[int, ...] | None:
@@ -392,9 +389,9 @@ def _read_launch_bounds(value: Any) -> tuple[int, ...] | None:
     bounds = value if isinstance(value, tuple) else (value,)
     if 1 <= len(bounds) <= 3 and all(type(n) is int and n > 0 for n in bounds):
         return bounds
-    raise ArgumentValueError(
-        f"launch_bounds is {safe_repr(value)}",
-        value=value,
-        limit="It must be one to three ints: threads of a block, blocks on a multiprocessor, "
+    raise wrong_value(
+        "launch_bounds",
+        value,
+        "It must be one to three ints: threads of a block, blocks on a multiprocessor, "
         "blocks of a cluster",
     )

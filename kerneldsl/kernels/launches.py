@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol, SupportsIndex
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
@@ -367,11 +368,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         from kerneldsl.streams.current import refuse_waiting
 
         if not isinstance(samples, int) or not 1 <= samples <= _MAX_SAMPLES:
-            raise ArgumentValueError(
-                f"samples is {safe_repr(samples)}",
-                value=samples,
-                limit=f"It must be an int, 1 to {_MAX_SAMPLES}",
-            )
+            raise wrong_value("samples", samples, f"It must be an int, 1 to {_MAX_SAMPLES}")
         refuse_waiting()
         args = self._in_order(args, named)
         _, _, device = self._dispatcher.identity(self._shape, args)

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.launch.tuning_policy import CacheState, TuningPolicy, read_budget, read_cache_state
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors
@@ -156,10 +155,10 @@ def _read_processes(processes: Any) -> int | None:
     """
     if processes is None or (type(processes) is int and processes >= 1):
         return processes
-    raise ArgumentValueError(
-        f"processes is {safe_repr(processes)}",
-        value=processes,
-        limit="It must be an int, 1 or more, or None for as many as there are cores",
+    raise wrong_value(
+        "processes",
+        processes,
+        "It must be an int, 1 or more, or None for as many as there are cores",
     )
 
 

@@ -6,8 +6,7 @@ change compiles its kernel again, or finds the code of an earlier choice.
 
 from __future__ import annotations
 
-from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 
 __all__ = ["CHOICES", "check", "choose"]
 
@@ -19,11 +18,7 @@ chosen = "fast"
 def check(value: str) -> None:
     """Raise an `ArgumentValueError` for what is not a choice."""
     if not isinstance(value, str) or value not in CHOICES:
-        raise ArgumentValueError(
-            f"mma is {safe_repr(value)}",
-            value=value,
-            limit=f"It must be one of {', '.join(map(repr, CHOICES))}",
-        )
+        raise wrong_value("mma", value, f"It must be one of {', '.join(map(repr, CHOICES))}")
 
 
 def choose(value: str) -> str:

@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     LaunchConfigError,
     TargetUnavailableError,
 )
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
@@ -413,6 +413,4 @@ def named_device(device: DeviceLike | None, arch: str | None) -> Device | None:
 def check_arch(arch: Any) -> None:
     """Raise `ArgumentValueError` unless an architecture is text, or is left out."""
     if arch is not None and not isinstance(arch, str):
-        raise ArgumentValueError(
-            f"arch is {safe_repr(arch)}", value=arch, limit="It must be text, such as 'sm_90'"
-        )
+        raise wrong_value("arch", arch, "It must be text, such as 'sm_90'")

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import a_type, safe_repr
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.values import a_type
 from kerneldsl.utilities.scoped import ScopedValue
 
 __all__ = [
@@ -89,7 +90,7 @@ def read_budget(budget: object) -> Budget:
     elif abs(budget) <= _MOST_SECONDS:  # a huge int is no float
         seconds = float(budget)
     if not 0.0 < seconds <= _MOST_SECONDS:
-        raise ArgumentValueError(f"budget is {safe_repr(budget)}", value=budget, limit=limit)
+        raise wrong_value("budget", budget, limit)
     return Budget(seconds)
 
 
@@ -106,9 +107,5 @@ def read_cache_state(cache: object) -> CacheState:
     - raises `ArgumentValueError` if it is neither ``"warm"`` nor ``"cold"``.
     """
     if not isinstance(cache, str) or cache not in ("warm", "cold"):
-        raise ArgumentValueError(
-            f"cache is {safe_repr(cache)}",
-            value=cache,
-            limit='Launches are timed with a "warm" or a "cold" cache',
-        )
+        raise wrong_value("cache", cache, 'Launches are timed with a "warm" or a "cold" cache')
     return cast(CacheState, cache)

@@ -18,12 +18,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
-from kerneldsl.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-    ClosedResourceError,
-    OutOfMemoryError,
-)
+from kerneldsl.errors import ArgumentValueError, ClosedResourceError, OutOfMemoryError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
 from kerneldsl.placement.devices import chosen_device
@@ -169,16 +165,16 @@ class MemoryPool(ProcessOwned):
     def limit(self, limit: int | None) -> None:
         if limit is not None:
             if not isinstance(limit, int) or isinstance(limit, bool):
-                raise ArgumentTypeError(
-                    f"the limit of a memory pool is {safe_repr(limit)}",
-                    value=limit,
-                    limit="It must be a number of bytes as an int, or None for no limit",
+                raise wrong_type(
+                    "the limit of a memory pool",
+                    limit,
+                    "It must be a number of bytes as an int, or None for no limit",
                 )
             if not 0 <= limit < _ABSURD_BYTES:
-                raise ArgumentValueError(
-                    f"the limit of a memory pool is {safe_repr(limit)}",
-                    value=limit,
-                    limit="It must be 0 to 2**63 - 1 bytes; None means no limit",
+                raise wrong_value(
+                    "the limit of a memory pool",
+                    limit,
+                    "It must be 0 to 2**63 - 1 bytes; None means no limit",
                 )
         memory = self._memory
         memory.drain()
@@ -230,11 +226,7 @@ class MemoryPool(ProcessOwned):
         Memory with unfinished work stays reserved; call `kerneldsl.synchronize` first.
         """
         if not isinstance(keep_bytes, int) or isinstance(keep_bytes, bool) or keep_bytes < 0:
-            raise ArgumentValueError(
-                f"keep_bytes is {safe_repr(keep_bytes)}",
-                value=keep_bytes,
-                limit="It must be an int >= 0",
-            )
+            raise wrong_value("keep_bytes", keep_bytes, "It must be an int >= 0")
         self._memory.trim(self, keep_bytes)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.language.element_types import (
     DTYPE_NAMES,
@@ -153,9 +154,7 @@ def checked_order(order: Any) -> Order:
         return "C"
     if isinstance(order, str) and order in ("C", "F"):
         return "C" if order == "C" else "F"
-    raise ArgumentValueError(
-        f"order is {safe_repr(order)}", value=order, limit='It must be "C" or "F"'
-    )
+    raise wrong_value("order", order, 'It must be "C" or "F"')
 
 
 def read_host_array(value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from kerneldsl.contract import Device, Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
@@ -131,11 +132,8 @@ class Space(Shown):
         given = {"where": where, "shared": shared, "covers": covers, "first": first}
         for name, function in given.items():
             if function is not None and not callable(function):
-                raise ArgumentTypeError(
-                    f"{name} is {safe_repr(function)}",
-                    value=function,
-                    limit="It must be a function of a member",
-                    remedy=f"Write {name}=lambda c: …",
+                raise wrong_type(
+                    name, function, "It must be a function of a member", f"Write {name}=lambda c: …"
                 )
         self._shared = shared
         self._covers = covers
@@ -316,11 +314,11 @@ def _is_same(known: Any, wanted: Any) -> bool:
 
 def _read_values(name: str, values: Any) -> Iterator[Any]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(values)}",
-            value=values,
-            limit="Each parameter of a space has a sequence of values, at least one",
-            remedy=f"Write {name}=[{safe_repr(values)}]" if isinstance(values, _VALUES) else None,
+        raise wrong_type(
+            name,
+            values,
+            "Each parameter of a space has a sequence of values, at least one",
+            f"Write {name}=[{safe_repr(values)}]" if isinstance(values, _VALUES) else None,
         )
     seen: list[Any] = []
     for value in values:

@@ -12,6 +12,7 @@ from typing import Any
 from kerneldsl.cards.bundle import is_html_shown
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
+from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.block_occupancy import Occupancy
@@ -212,9 +213,7 @@ def _read(name: str, value: Any, present: int, least: int, limits: DeviceOccupan
     """Return a number that is requested, or the present one."""
     found = present if value is None else as_int(value)
     if found is None:
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(value)}", value=value, limit="It must be an int"
-        )
+        raise wrong_type(name, value, "It must be an int")
     attribute = _MOST[name]
     most = getattr(limits, attribute)
     if found != present and not least <= found <= most:

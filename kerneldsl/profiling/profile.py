@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kerneldsl.errors import ArgumentValueError, ToolMissingError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_value
 from kerneldsl.profiling.activities import (
     Activity,
     Throughput,
@@ -183,9 +183,7 @@ class Profile(Shown, ProcessOwned):
             If `by` has another value.
         """
         if not isinstance(by, str) or by not in ("host", "device"):
-            raise ArgumentValueError(
-                f"by is {safe_repr(by)}", value=by, limit='It must be "host" or "device"'
-            )
+            raise wrong_value("by", by, 'It must be "host" or "device"')
         with_streams = read_flag("streams", streams)
         activities, works = self._read_with_work(read_flag("work", work))
         return summarize(

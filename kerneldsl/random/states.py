@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.values import as_int
 from kerneldsl.kernels.decorators import func
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.copies import copy
@@ -116,11 +117,11 @@ def init_xoroshiro128p_states(
     """
     is_array = isinstance(states, DeviceArray | np.ndarray)
     if not is_array or states.ndim != 1 or states.dtype != xoroshiro128p_dtype:
-        raise ArgumentTypeError(
-            f"states is {safe_repr(states)}",
-            value=states,
-            limit="States are an array of rank 1 and dtype kd.random.xoroshiro128p_dtype",
-            remedy="Make them with kd.random.create_xoroshiro128p_states(n, seed)",
+        raise wrong_type(
+            "states",
+            states,
+            "States are an array of rank 1 and dtype kd.random.xoroshiro128p_dtype",
+            "Make them with kd.random.create_xoroshiro128p_states(n, seed)",
         )
     start = _read("subsequence_start", subsequence_start, 2**64)
     first = _first_state(_read("seed", seed, 2**64, -(2**63)))
@@ -131,9 +132,7 @@ def init_xoroshiro128p_states(
 def _read(name: str, value: Any, end: int, low: int = 0) -> int:
     number = as_int(value)
     if number is None:
-        raise ArgumentTypeError(
-            f"{name} is {safe_repr(value)}", value=value, limit=f"{name} must be an int"
-        )
+        raise wrong_type(name, value, f"{name} must be an int")
     if not low <= number < end:
         raise ArgumentValueError(
             f"{name} is {number}", value=value, limit=f"It must be from {low} to {end - 1}"

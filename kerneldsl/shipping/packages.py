@@ -18,7 +18,8 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
-from kerneldsl.errors.values import a_type, safe_repr
+from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.values import a_type
 from kerneldsl.frontend.function_text import packages_of, register_texts
 from kerneldsl.shipping.manifest import (
     MANIFEST,
@@ -88,11 +89,8 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
     parts = folder.split("/")
     has_others = "\\" in folder or "\0" in folder
     if has_others or any(part in ("", ".", "..") for part in parts):
-        raise ArgumentValueError(
-            f"folder is {safe_repr(folder)}",
-            value=folder,
-            limit="It names a folder in the package's",
-            remedy="Write folder='_kernels'",
+        raise wrong_value(
+            "folder", folder, "It names a folder in the package's", "Write folder='_kernels'"
         )
     module = _module_of(package)
     spec = module.__spec__

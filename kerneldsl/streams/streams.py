@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.values import as_int
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream
 from kerneldsl.streams.order import let_go, refuse_recording
@@ -86,10 +87,8 @@ class Stream(BaseStream):
     ) -> None:
         level = as_int(priority)
         if level is None or not -(2**31) <= level < 2**31:
-            raise ArgumentTypeError(
-                f"priority is {safe_repr(priority)}",
-                value=priority,
-                limit="A priority is an int of 32 bits; a lower one comes first",
+            raise wrong_type(
+                "priority", priority, "A priority is an int of 32 bits; a lower one comes first"
             )
         is_blocking = read_flag("blocking", blocking)
         device = chosen_device(device)

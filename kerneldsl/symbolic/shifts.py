@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import sympy
 from sympy.core.function import AppliedUndef
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.values import as_int
 from kerneldsl.kernels.decorators import func
 
 __all__ = [
@@ -241,15 +242,9 @@ MAX_RANK = 3
 def read_name(name: Any) -> str:
     """Return the name of a kernel."""
     if type(name) is not str:
-        raise ArgumentTypeError(
-            f"name is {safe_repr(name)}", value=name, limit="A kernel's name is a str"
-        )
+        raise wrong_type("name", name, "A kernel's name is a str")
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise ArgumentValueError(
-            f"name is {safe_repr(name)}",
-            value=name,
-            limit="A kernel's name is one that a function can have in Python",
-        )
+        raise wrong_value("name", name, "A kernel's name is one that a function can have in Python")
     return name
 
 
@@ -257,15 +252,9 @@ def read_rank(ndim: Any) -> int:
     """Return the rank of the arrays of expressions that index nothing."""
     found = as_int(ndim)
     if found is None:
-        raise ArgumentTypeError(
-            f"ndim is {safe_repr(ndim)}", value=ndim, limit="The number of axes is an int"
-        )
+        raise wrong_type("ndim", ndim, "The number of axes is an int")
     if not 1 <= found <= MAX_RANK:
-        raise ArgumentValueError(
-            f"ndim is {safe_repr(ndim)}",
-            value=ndim,
-            limit=f"A kernel runs over 1 to {MAX_RANK} axes",
-        )
+        raise wrong_value("ndim", ndim, f"A kernel runs over 1 to {MAX_RANK} axes")
     return found
 
 
@@ -277,10 +266,8 @@ def read_parameters(parameters: Any) -> tuple[str | sympy.Symbol, ...] | None:
     if not isinstance(parameters, list | tuple) or not all(
         isinstance(p, kinds) for p in parameters
     ):
-        raise ArgumentTypeError(
-            f"parameters is {safe_repr(parameters)}",
-            value=parameters,
-            limit="The parameters are a list or tuple of names and symbols",
+        raise wrong_type(
+            "parameters", parameters, "The parameters are a list or tuple of names and symbols"
         )
     return tuple(parameters)
 
@@ -288,11 +275,7 @@ def read_parameters(parameters: Any) -> tuple[str | sympy.Symbol, ...] | None:
 def read_value_beyond(cval: Any) -> float:
     """Return the value that is read beyond an array's ends."""
     if not isinstance(cval, Real):
-        raise ArgumentTypeError(
-            f"cval is {safe_repr(cval)}",
-            value=cval,
-            limit="The value beyond the ends is a real number",
-        )
+        raise wrong_type("cval", cval, "The value beyond the ends is a real number")
     try:
         return float(cval)
     except OverflowError:
@@ -308,9 +291,5 @@ def read_steps(steps: Any) -> dict[Any, Any]:
     if steps is None:
         return {}
     if not isinstance(steps, Mapping) or not all(isinstance(each, sympy.Symbol) for each in steps):
-        raise ArgumentTypeError(
-            f"steps is {safe_repr(steps)}",
-            value=steps,
-            limit="The steps are a dict from symbols to distances",
-        )
+        raise wrong_type("steps", steps, "The steps are a dict from symbols to distances")
     return dict(steps)

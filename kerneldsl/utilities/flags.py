@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors.arguments import wrong_type
 
 __all__ = ["read_flag"]
 
@@ -14,6 +13,4 @@ def read_flag(name: str, value: Any) -> bool:
     """Return an option that is a bool; raise `ArgumentTypeError` for anything else."""
     if isinstance(value, bool):
         return value
-    raise ArgumentTypeError(
-        f"{name} is {safe_repr(value)}", value=value, limit="It must be True or False"
-    )
+    raise wrong_type(name, value, "It must be True or False")

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.arguments import wrong_type, wrong_value
 
 __all__ = ["check_writable", "find_beside", "path_text", "read_beside", "read_path", "writing"]
 
@@ -28,17 +28,13 @@ def read_path(file: Any) -> Path:
     """Return an absolute path; raise `ArgumentError` for a value that is no usable path."""
     text = path_text(file)
     if text is None:
-        raise ArgumentTypeError(
-            f"the file is {safe_repr(file)}",
-            value=file,
-            limit="It must be a path: text, or a pathlib.Path",
-        )
+        raise wrong_type("the file", file, "It must be a path: text, or a pathlib.Path")
     if not text.strip() or any(character < " " for character in text):
-        raise ArgumentValueError(
-            f"the file is {safe_repr(text)}",
-            value=text,
-            limit="A path has visible characters, and no control characters",
-            remedy="Name it, such as kernels.tar",
+        raise wrong_value(
+            "the file",
+            text,
+            "A path has visible characters, and no control characters",
+            "Name it, such as kernels.tar",
         )
     return Path(text).absolute()
 

@@ -21,8 +21,8 @@ from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract import Target
 from kerneldsl.contract.checks import Check, said_by
-from kerneldsl.errors import ArgumentTypeError, CacheError, KernelError
-from kerneldsl.errors.values import safe_repr
+from kerneldsl.errors import CacheError, KernelError
+from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.placement.registry import get_target, is_hardware, target_names
 from kerneldsl.tools.doctor.host import (
     check_environment,
@@ -138,11 +138,7 @@ def preflight(
     'ok'
     """
     if progress is not None and not callable(progress):
-        raise ArgumentTypeError(
-            f"progress is {safe_repr(progress)}",
-            value=progress,
-            limit="It must be a function of the name of a part",
-        )
+        raise wrong_type("progress", progress, "It must be a function of the name of a part")
     checks: list[Check] = []
     for part, look in _parts(read_flag("run_kernels", run_kernels)):
         if progress is not None:
