@@ -114,7 +114,7 @@ class Threads:
 
     @cached_property
     def neighbours(self) -> NDArray[np.bool_]:
-        """Whether each lane but the first of its warp follows the preceding one along x."""
+        """True where a lane follows the preceding one along x; the first of a warp has no entry."""
         along: NDArray[np.int64] = self.thread_index[0].reshape(-1, WARP_LANES)
         return np.equal(np.diff(along, axis=1), 1)
 
