@@ -186,7 +186,11 @@ class _Rounds:
         return out.operations
 
     def following(self, counter: Value, writer: LoopWriter) -> Value:
-        return writer.numba(operator.add, counter, self.loop.operands[2])
+        """Write the next number, or the end of int64 that is nearest: it ends the loop, too."""
+        step = self.loop.operands[2]
+        if constant_number(step) in (1, -1):
+            return writer.numba(operator.add, counter, step)
+        return writer.add("int.saturating_add", counter, step)
 
     # -- results ----------------------------------------------------------------------------------
 

@@ -281,6 +281,35 @@ def test_turns_give_each_thread_its_elements(name: str, columns, first, seed) ->
 _OF_THE_GRID = pair(turns_of_the_grid)
 
 
+@kd.kernel
+def counts_to_the_end(first, out, stop):
+    """Go up by more than one for some threads, and down for others."""
+    i = kd.grid(1)
+    if i < out.size:
+        up = down = 0
+        for _ in range(first[i], stop, 5):
+            up += 1
+            if up > 9:
+                break
+        for _ in range(-first[i], -stop, -3):
+            down += 1
+            if down > 9:
+                break
+        out[i] = 100 * up + down
+
+
+def test_counters_end_at_the_ends_of_int64() -> None:
+    stop = 2**63 - 1
+    first = np.array([stop - k for k in (0, 1, 3, 5, 7, 20, 2**62, stop)] * 5)
+    out = np.zeros(first.size, np.int64)
+    with kd.use("cpu"):
+        counts_to_the_end.forall(first.size)(first, out, stop)
+    lengths = [
+        (range(int(each), stop, 5)[:10], range(-int(each), -stop, -3)[:10]) for each in first
+    ]
+    assert out.tolist() == [100 * len(up) + len(down) for up, down in lengths]
+
+
 def test_a_counter_that_is_read_afterwards_keeps_its_loop() -> None:
     @kd.kernel
     def reads_counter(x, out):
