@@ -12,16 +12,22 @@ from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import a_type
 from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.array_api.conversion import asarray, documented_creation
+from stdlib_kernels.copying import itself
 from stdlib_kernels.parameters import dtype_of, integer_of, wrong_value
 
 __all__ = ["arange", "linspace", "meshgrid"]
 
 
 @kd.kernel(wraparound=False)
-def fill_range(out, start, step, stop, last, *, number, convert):
+def fill_range(out, start, step, stop, last, *, number, whole, convert):
     """Fill ``out[n]`` with numbers at equal distances; the element `last` is `stop`."""
     i = kd.grid(1)
-    out[i] = convert(stop if i == last else start + number(i) * step)
+    out[i] = convert(whole(stop if i == last else start + number(i) * step))
+
+
+def floored(v: Any) -> Any:
+    """Return the largest integer that is not above a number."""
+    return np.floor(v)
 
 
 @documented_creation
@@ -102,8 +108,16 @@ def _count(start: float, stop: float, step: float) -> int:
     return max(0, math.ceil(length))
 
 
-def _fill(made: kd.DeviceArray, start: Any, step: Any, stop: Any, last: int, number: Any) -> None:
-    constants = {"number": number, "convert": made.dtype.type}
+def _fill(
+    made: kd.DeviceArray,
+    start: Any,
+    step: Any,
+    stop: Any,
+    last: int,
+    number: Any,
+    whole: Any = itself,
+) -> None:
+    constants = {"number": number, "whole": whole, "convert": made.dtype.type}
     launch_over(fill_range, made.shape, made, start, step, stop, last, **constants)
 
 
@@ -127,7 +141,8 @@ def linspace(
     num : int
         The number of elements.
     dtype : dtype, optional
-        Dtype of the elements; by default float64, or complex128 if one of them is complex.
+        Dtype of the elements; by default float64, or complex128 if one of them is complex. Integers
+        are rounded down.
     device : str or Device, optional
         Device of the array; by default the current one.
     endpoint : bool
@@ -146,7 +161,8 @@ def linspace(
     parts = max(count - 1 if endpoint else count, 1)
     if count:
         last = count - 1 if endpoint and count > 1 else -1
-        _fill(made, first, number.type((end - first) / parts), end, last, number.type)
+        whole = floored if wanted.kind in "iu" and not is_complex else itself
+        _fill(made, first, number.type((end - first) / parts), end, last, number.type, whole)
     return made
 
 

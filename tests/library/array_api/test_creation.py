@@ -55,6 +55,8 @@ def test_linspace(num, endpoint):
         )
     found = xp.linspace(0, 1, num, dtype=xp.float32, endpoint=endpoint)
     assert found.dtype == np.float32
+    whole = xp.linspace(5, -5.5, num, dtype=xp.int32, endpoint=endpoint)
+    check(whole, np.linspace(5, -5.5, num, dtype=np.int32, endpoint=endpoint))
 
 
 @pytest.mark.parametrize("k", [-9, -1, 0, 2, 9, 10**30])
