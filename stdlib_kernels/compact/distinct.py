@@ -108,6 +108,8 @@ def unique(
     """
     check_array("x", x, halves=True)
     place = axis_or_none(axis, x.ndim)
+    if x.ndim == 1:  # slices are elements, and NaN is equal to NaN
+        place = None
     asked: dict[str, Any] = {
         "index": read_flag("return_index", return_index),
         "inverse": read_flag("return_inverse", return_inverse),

@@ -218,3 +218,10 @@ def test_unique_of_nan_and_zeros(several, call):
         unique(rows, axis=2)
     with pytest.raises(ArgumentTypeError, match="return_index"):
         unique(rows, return_index=1)
+
+
+def test_slices_of_a_vector_are_elements(call):
+    x = np.array([np.nan, 2.0, np.nan, 1.0])
+    for axis in (None, 0, -1):
+        np.testing.assert_array_equal(call(unique, x, axis=axis), [1.0, 2.0, np.nan])
+        assert call(unique, x, axis=axis, equal_nan=False).size == 4
