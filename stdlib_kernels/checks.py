@@ -22,8 +22,8 @@ __all__ = [
     "Out",
     "check_alike",
     "check_array",
-    "check_but_for",
     "check_matrices",
+    "check_other_axes",
     "check_out",
     "check_same_kind",
     "check_shape",
@@ -126,7 +126,7 @@ def check_shape(
         )
 
 
-def check_but_for(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
+def check_other_axes(name: str, value: Array, axis: int, other_name: str, other: Array) -> None:
     """Raise an error unless the shape of an array equals another one's except along one axis."""
     wanted = tuple(other.shape)
     limit = f"Except along axis {axis} it is that of {other_name}, {wanted}"

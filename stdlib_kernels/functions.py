@@ -12,7 +12,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.foreign_calls import working_with
 from kerneldsl.repeating.recorded_calls import refuse_captured, refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors, warn_user
-from stdlib_kernels.inputs import Call, Parameters, call_of_theirs
+from stdlib_kernels.inputs import Call, Parameters, call_with_foreign
 
 __all__ = ["library_function", "repeated_function", "warn"]
 
@@ -37,7 +37,7 @@ def library_function(function: Callable[P, R]) -> Callable[P, R]:
     docstring describes an `ArgumentError`, that of a wrong argument is added to it.
     """
     _document_error(function)
-    return shorten_errors(_taking_any(Parameters(function), function))
+    return shorten_errors(_accept_any(Parameters(function), function))
 
 
 def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -47,8 +47,8 @@ def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
     """
     _document_error(function)
     parameters = Parameters(function)
-    planned = _taking_any(parameters, function, is_apart=False)
-    return repeat_calls(planned, lambda repeating: _taking_any(parameters, function, repeating))
+    planned = _accept_any(parameters, function, is_apart=False)
+    return repeat_calls(planned, lambda repeating: _accept_any(parameters, function, repeating))
 
 
 def _document_error(function: Callable[..., Any]) -> None:
@@ -62,25 +62,25 @@ def _document_error(function: Callable[..., Any]) -> None:
     function.__doc__ = f"{text[:at]}{added}{text[at:]}"
 
 
-def _taking_any(
+def _accept_any(
     parameters: Parameters,
     function: Callable[P, R],
     repeating: Callable[P, R] | None = None,
     *,
     is_apart: bool = True,
 ) -> Callable[P, R]:
-    """Return what calls a function with its arguments as NumPy arrays or device arrays.
+    """Return a function that passes its arguments as NumPy arrays or device arrays.
 
-    If one was no such array, `repeating` is called. `is_apart` says that a recording of another
+    If an argument is another array, `repeating` is called. If `is_apart`, a recording of another
     call does not contain this one.
     """
 
     @passes_on
     @functools.wraps(function)
-    def taking_any(*args: P.args, **kwargs: P.kwargs) -> R:
+    def accepting_any(*args: P.args, **kwargs: P.kwargs) -> R:
         # A call without a key has an array of another library, most often.
         if repeating is not None or not parameters.are_plain(args, kwargs):
-            made = call_of_theirs(repeating or taking_any, args, kwargs)
+            made = call_with_foreign(repeating or accepting_any, args, kwargs)
             if made is not None:
                 return cast("R", made[0])
             with working_with((*args, *kwargs.values())):
@@ -93,7 +93,7 @@ def _taking_any(
             refuse_to_repeat()
         return function(*args, **kwargs)
 
-    return taking_any
+    return accepting_any
 
 
 def warn(text: str) -> None:

@@ -89,12 +89,12 @@ class Parameters:
             if found or (found is None and not _is_plain(value)):
                 return False
         for at in self._places:
-            if at < len(args) and type(args[at]) not in OURS and not _are_ours(args[at]):
+            if at < len(args) and type(args[at]) not in OURS and not _are_native_arrays(args[at]):
                 return False
         if self._rest is not None and not _are_operands(args[self._rest :]):
             return False
         for name, value in named.items():
-            if not (_is_plain(value) and (name not in self._arrays or _are_ours(value))):
+            if not (_is_plain(value) and (name not in self._arrays or _are_native_arrays(value))):
                 return False
         return True
 
@@ -140,8 +140,8 @@ def _is_plain(value: Any) -> bool:
     return _met.get(type(value)) is False
 
 
-def _are_ours(value: Any) -> bool:
-    return type(value) in OURS or (type(value) is tuple and all(map(_are_ours, value)))
+def _are_native_arrays(value: Any) -> bool:
+    return type(value) in OURS or (type(value) is tuple and all(map(_are_native_arrays, value)))
 
 
 def _are_operands(values: tuple[Any, ...]) -> bool:
@@ -171,7 +171,7 @@ class Call:
             id(each): (name, each)
             for name, value in given
             for each in (value if type(value) in (tuple, list) else (value,))
-            if _is_theirs(each)
+            if _is_foreign_array(each)
         }
         self._ours, self._give = _taken(theirs)
         self._theirs = {id(each): each for _, each in given if type(each) in _ARRAYS}
@@ -187,7 +187,7 @@ class Call:
 
         A result that is an argument, such as `out`, is that argument itself.
         """
-        return _given_back(found, self._theirs, self._give)
+        return _as_foreign(found, self._theirs, self._give)
 
     def _exchanged(self, parameter: _Parameter, value: Any) -> Any:
         if parameter.is_tuple and type(value) in (tuple, list):
@@ -230,7 +230,7 @@ def _taken(theirs: dict[int, tuple[str, Any]]) -> tuple[dict[int, Any], Callable
         if _is_tensor(each):
             give, array = _give_tensor, _tensor_on_host(each)
         else:
-            array = _without_copy(name, each) if _taking(each) is None else None
+            array = _without_copy(name, each) if _array_maker(each) is None else None
         if array is None:
             break
         found[at] = array
@@ -247,12 +247,12 @@ def _give_device_array(theirs: dict[int, tuple[str, Any]], found: Any) -> Any:
         return found
     made = foreign_array(found)
     if made is None:
-        takers = (_taking(each) for _, each in theirs.values())
+        takers = (_array_maker(each) for _, each in theirs.values())
         made = next((each for each in takers if each is not None), _as_it_is)(found)
     return made
 
 
-def _given_back(found: Any, theirs: dict[int, Any], give: Callable[[Any], Any]) -> Any:
+def _as_foreign(found: Any, theirs: dict[int, Any], give: Callable[[Any], Any]) -> Any:
     """Return a result as arrays of another library; arguments among it are in `theirs`."""
     if not isinstance(found, tuple):
         return theirs[id(found)] if id(found) in theirs else give(found)
@@ -311,7 +311,7 @@ def _as_loose(name: str, value: Any, device: kd.Device | None) -> Any:
 _met: dict[type, bool] = dict.fromkeys((*OURS, bool, int, float, complex, str, bytes, type), False)
 
 
-def _is_theirs(value: Any) -> bool:
+def _is_foreign_array(value: Any) -> bool:
     """Return whether a value is an array of another library, or shares its memory as a buffer."""
     kind = type(value)
     found = _met.get(kind)
@@ -352,8 +352,8 @@ def _without_copy(name: str, value: Any) -> np.ndarray[Any, Any] | None:
         ) from error
 
 
-def _taking(array: Any) -> Callable[[Any], Any] | None:
-    """Return what makes an array of a foreign array's library, which then waits for our stream."""
+def _array_maker(array: Any) -> Callable[[Any], Any] | None:
+    """Return ``from_dlpack`` of an array's library, which waits for the stream."""
     if isinstance(array, np.ndarray | kd.DeviceArray):  # a subclass, such as numpy.memmap
         return None
     space = getattr(array, "__array_namespace__", None)
@@ -364,7 +364,7 @@ def _taking(array: Any) -> Callable[[Any], Any] | None:
 # --------------------------------------------------------------------------- torch
 
 
-def call_of_theirs(
+def call_with_foreign(
     function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[Any] | None:
     """Call a function of arrays of torch or CuPy and of values that stay as they are.
@@ -380,7 +380,7 @@ def call_of_theirs(
             found = function(array)
             if type(found) is not tuple and found is not array:
                 return (_give_tensor(found),)
-            return (_given_back(found, {id(array): args[0]}, _give_tensor),)
+            return (_as_foreign(found, {id(array): args[0]}, _give_tensor),)
     of_cupy = modules["cupy"].ndarray if "cupy" in modules else None
     theirs: dict[int, Any] = {}
     back: dict[int, Any] = {}
@@ -401,7 +401,7 @@ def call_of_theirs(
             back[id(array)] = theirs[at]
         given = {name: ours.get(id(each), each) for name, each in named.items()}
         found = function(*[ours.get(id(each), each) for each in args], **given)
-        return (_given_back(found, back, give),)
+        return (_as_foreign(found, back, give),)
 
 
 def _is_tensor(value: Any) -> bool:

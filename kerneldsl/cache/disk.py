@@ -61,7 +61,7 @@ class Counters:
         with self._lock:
             self._saved_s += seconds
 
-    def missed(self, reason: Reason) -> None:
+    def count_miss(self, reason: Reason) -> None:
         """Count a look that found nothing to use."""
         with self._lock:
             self._misses[reason.value] += 1
@@ -153,7 +153,7 @@ class DiskCache:
                 counters.add(hits=1, read_bytes=nbytes)
                 return Found(entry, nbytes, store)
         if reason is not None and not is_again:
-            counters.missed(reason)
+            counters.count_miss(reason)
         return None
 
     @contextmanager
@@ -181,7 +181,7 @@ class DiskCache:
         """Take back a hit: the entry is sound, and this process cannot use what it holds."""
         logger.debug("cache: an entry of %s cannot be used here: %s", found.store.folder.path, why)
         counters.add(hits=-1, read_bytes=-found.nbytes)
-        counters.missed(Reason.UNUSABLE)
+        counters.count_miss(Reason.UNUSABLE)
 
     def keep(self, key: Key, sections: Mapping[str, bytes]) -> bool:
         """Write an entry, and make room for it; say whether it is there now.
@@ -209,7 +209,7 @@ class DiskCache:
     def _warn_unwritable(self, folder: Folder, error: CacheError | OSError) -> None:
         """Warn of a folder that is not safe, or that the system refuses."""
         if isinstance(error, OSError):
-            self._warn_once(str(folder.unwritable(error)))
+            self._warn_once(str(folder.unwritable_error(error)))
         else:
             self._warn_once(f"nothing is written to the cache: {error}")
 

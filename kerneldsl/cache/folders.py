@@ -154,7 +154,7 @@ class Folder(NamedTuple):
                 self._check(folder.path, folder.status())
                 yield folder
 
-    def unwritable(self, error: OSError) -> CacheError:
+    def unwritable_error(self, error: OSError) -> CacheError:
         """Return the error of a folder that cannot be made or written to: why, and what to do."""
         existing = nearest_existing(self.path)
         why = f"{existing}: {error.strerror or error}"

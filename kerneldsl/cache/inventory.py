@@ -134,7 +134,7 @@ def verify_store(store: Store) -> Verification:
             continue
         refused[entry.reason.value] += 1
         if entry.reason.is_damage and not store.folder.is_site:
-            store.put_aside(listed.path, entry.reason)
+            store.quarantine_file(listed.path, entry.reason)
             quarantined += 1
     return Verification(sound, dict(refused), quarantined)
 

@@ -103,7 +103,7 @@ def _locked(
         try:
             file = stack.enter_context(_opened(folder))
             if _wait(folder, file, byte, limit_s, meanwhile):
-                stack.callback(_give_back, file, byte)
+                stack.callback(_unlock, file, byte)
         except (OSError, BadEntry, CacheError, ImportError) as error:
             logger.debug("cache: no locks in %s: %s", folder.path, error)
         yield
@@ -166,7 +166,7 @@ def _take(file: _LockFile, byte: int) -> bool:
     return True
 
 
-def _give_back(file: _LockFile, byte: int) -> None:
+def _unlock(file: _LockFile, byte: int) -> None:
     with _lock:
         file.held.pop(byte, None)
         with contextlib.suppress(OSError):

@@ -96,13 +96,13 @@ def clear() -> int:
     CacheError
         If the folder is not safe.
     """
-    from kerneldsl.cache.room import make_room
+    from kerneldsl.cache.room import evict_and_note
 
     store = _user()
     removed, _ = store.remove(store.listed())
     store.remove([*store.unfinished(), *store.quarantined()])
     if removed:
-        make_room(store, read_size(""))  # notes that nothing is left
+        evict_and_note(store, read_size(""))  # notes that nothing is left
     return len(removed)
 
 
@@ -134,9 +134,9 @@ def prune(max_bytes: int | str | None = None) -> int:
         )
     if size < 0:
         raise wrong_value("max_bytes", size, "It must be 0 or more")
-    from kerneldsl.cache.room import make_room
+    from kerneldsl.cache.room import evict_and_note
 
-    return make_room(_user(), size).entries
+    return evict_and_note(_user(), size).entries
 
 
 def verify() -> Verification:
@@ -315,7 +315,7 @@ def _keep(store: Store, key: Key, entry: Entry, max_bytes: int) -> int:
     try:
         return write_within(store, key, entry.sections, max_bytes)[1]
     except OSError as error:
-        raise store.folder.unwritable(error) from error
+        raise store.folder.unwritable_error(error) from error
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from kerneldsl.cache.reasons import BadEntry
 from kerneldsl.cache.toolchain import status_of
 from kerneldsl.errors import CacheError
 
-__all__ = ["Computed", "looking_anew", "looking_once", "remembered"]
+__all__ = ["Computed", "checking_files_once", "rechecking_files", "remembered"]
 
 #: Least age of a change before the read, in nanoseconds, for a value to be remembered. File systems
 #: have times with a resolution of up to two seconds.
@@ -64,11 +64,11 @@ def remembered(about: Mapping[str, str], compute: Callable[[], Computed]) -> str
 
 
 @contextlib.contextmanager
-def looking_once() -> Iterator[None]:
+def checking_files_once() -> Iterator[None]:
     """Look at the files of a value once in this context.
 
     A launch needs several keys, of the code and of a plan that was measured with it. What it
-    compiles is stored under a key that is computed afterwards (:func:`looking_anew`).
+    compiles is stored under a key that is computed afterwards (:func:`rechecking_files`).
     """
     token = _looked.set({})
     try:
@@ -78,8 +78,8 @@ def looking_once() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def looking_anew() -> Iterator[None]:
-    """Look at all files again in this context."""
+def rechecking_files() -> Iterator[None]:
+    """Check all files again in this context."""
     token = _looked.set(None)
     try:
         yield

@@ -26,7 +26,7 @@ from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError
 from kerneldsl.utilities.environment import logger
 
-__all__ = ["evict", "make_room", "write_within"]
+__all__ = ["evict", "evict_and_note", "write_within"]
 
 _FILE = "size"
 _TEXT = rb"(\d{1,19}) (\d{1,19}) (\d{1,19})\n"
@@ -85,7 +85,7 @@ def write_within(
     after = _change(store.folder, note_written)
     if before is None or after is None or _is_old(after) or after.nbytes > max_bytes:
         nearly = int(max_bytes * _NEARLY)
-        return len(data), make_room(store, nearly, keep=store.path_of(key)).entries
+        return len(data), evict_and_note(store, nearly, keep=store.path_of(key)).entries
     return len(data), 0
 
 
@@ -93,8 +93,8 @@ def _is_old(known: _Estimate) -> bool:
     return abs(time.time() - known.listed_ns / 1e9) > _BELIEVED_S
 
 
-def make_room(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
-    """List the folder, remove as :func:`evict` does, and note what is left."""
+def evict_and_note(store: Store, max_bytes: int, keep: Path | None = None) -> Evicted:
+    """Remove entries as :func:`evict` does, and note the remaining size."""
     before = _read_estimate(store)
     evicted = evict(store, max_bytes, keep)
     try:

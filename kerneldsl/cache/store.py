@@ -92,7 +92,7 @@ class Store:
             if bad.reason is not Reason.ABSENT:
                 logger.debug("cache: %s cannot be used: %s", path, bad)
             if bad.reason.is_damage and not self.folder.is_site:
-                self.put_aside(path, bad.reason)
+                self.quarantine_file(path, bad.reason)
             raise
 
     def read_file(self, path: Path, key: bytes | None = None) -> tuple[Entry, int]:
@@ -121,12 +121,12 @@ class Store:
             raise BadEntry(Reason.SIZE, f"{path.name} has {status.st_size} bytes")
         if folder.is_shared:
             return
-        if not folder.trusts(status) and not self._is_kept_with(path, status):
+        if not folder.trusts(status) and not self._has_owner_of_folder(path, status):
             raise BadEntry(Reason.OWNER, f"{path.name} belongs to user {status.st_uid}")
         if is_open_to_all(status) or (is_open_to_others(status) and not folder.is_site):
             raise BadEntry(Reason.MODE, f"{path.name} can be written to by others")
 
-    def _is_kept_with(self, path: Path, status: os.stat_result) -> bool:
+    def _has_owner_of_folder(self, path: Path, status: os.stat_result) -> bool:
         """Return whether a file of a site has the owner of its folder."""
         try:
             # The folder may be another one than the one that was checked when the process began.
@@ -213,8 +213,8 @@ class Store:
                 kept += each
         return removed, kept
 
-    def put_aside(self, path: Path, reason: Reason) -> None:
-        """Take a damaged file out of the way, and keep it for a while for somebody to look at."""
+    def quarantine_file(self, path: Path, reason: Reason) -> None:
+        """Move a damaged file to the quarantine folder, which keeps a few for inspection."""
         try:
             with self.folder.opened(ENTRIES) as entries:
                 try:

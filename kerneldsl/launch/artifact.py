@@ -235,9 +235,9 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
     from kerneldsl.cache.reasons import UncacheableError
 
     if anew and specialization.code is not None:
-        from kerneldsl.cache.remembered import looking_anew
+        from kerneldsl.cache.remembered import rechecking_files
 
-        with looking_anew():
+        with rechecking_files():
             identity = compiler.code_identity(specialization)
     else:
         identity = compiler.code_identity(specialization)
@@ -254,7 +254,7 @@ def _key(compiler: Compiler, specialization: Specialization) -> Key | None:
         return find_key(compiler, specialization)
     except UncacheableError as error:
         logger.debug("cache: %s is not stored: %s", specialization.unit.qualname, error)
-        counters.missed(Reason.UNCACHEABLE)
+        counters.count_miss(Reason.UNCACHEABLE)
         return None
 
 

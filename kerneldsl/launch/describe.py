@@ -17,7 +17,7 @@ from kerneldsl.launch.pipeline import choose_member, compile_for, make_choice, p
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.work import wide_stores
 from kerneldsl.planner.candidates import Candidate, Choice
-from kerneldsl.planner.describe import describe, every_plan
+from kerneldsl.planner.describe import all_plans, describe
 from kerneldsl.planner.formula import HostModel
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
@@ -69,7 +69,7 @@ def describe_plans(request: Request) -> tuple[LaunchPlan, ...]:
                 for each in problems
                 for mapping in each.mappings()
             }
-            return tuple(_placed(each, taken) for each in every_plan(problems, compiled))
+            return tuple(_placed(each, taken) for each in all_plans(problems, compiled))
     if (
         request.shape.space is not None
         and request.device.is_shared_out

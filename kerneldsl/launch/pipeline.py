@@ -58,9 +58,9 @@ def prepare(request: Request) -> tuple[Executable, LaunchConfig]:
     """Make what a launch starts, or as much of it as is not there yet."""
     if request.state.code is None:
         return _prepare(request)
-    from kerneldsl.cache.remembered import looking_once  # few kernels depend on files
+    from kerneldsl.cache.remembered import checking_files_once  # few kernels depend on files
 
-    with looking_once():
+    with checking_files_once():
         return _prepare(request)
 
 

@@ -14,7 +14,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.forms import ArrayForm
-from kerneldsl.memory.geometry import ArrayGeometry, known_code
+from kerneldsl.memory.geometry import ArrayGeometry, sealed_code
 from kerneldsl.memory.strided import contiguous_strides
 from kerneldsl.memory.tensors import (
     aligned,
@@ -112,7 +112,7 @@ def _of_form(form: ArrayForm, pointer: int, owner: Any) -> DeviceArray:
     """Return an array of a form, with its code if kernels know the kind by now."""
     model = form._model
     if model.code < 0:
-        code = known_code(model)
+        code = sealed_code(model)
         if code >= 0:
             model.seal(code)
     return form._at(pointer, owner, False)

@@ -34,7 +34,7 @@ _INTERNAL = frozenset(
         "check_open",
         "check_writable",
         "code",
-        "lend",
+        "mark_foreign_use",
         "location",
         "note_use",
         "over",

@@ -16,7 +16,7 @@ from kerneldsl.errors.values import a_type
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import byte_bounds
-from kerneldsl.memory.transfer import host_copy, pieces_between, read_array, write_array
+from kerneldsl.memory.transfer import host_copy, plan_copy_pieces, read_array, write_array
 from kerneldsl.placement.devices import device_of
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.streams.current import stream_of
@@ -120,7 +120,7 @@ def copy_between(destination: ArrayGeometry, source: ArrayGeometry, stream: Any 
         put(stream, f"copy {nbytes} bytes on {device}", lambda: _copy_on_host(*held), *needed)
         note_copy(device, "device_to_device", nbytes)
         return
-    pieces = pieces_between(destination, source) if device.target == peer.target else None
+    pieces = plan_copy_pieces(destination, source) if device.target == peer.target else None
     if pieces is None or (is_one and len(pieces) > 1 and _overlap(destination, source)):
         _copy_over_host(destination, source, stream)
         return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kerneldsl.memory.host_memory import FreeList
     from kerneldsl.memory.pools import MemoryPool
 
-__all__ = ["BufferMethods", "Counts", "DeviceMemory", "PooledBuffer", "acquire_again"]
+__all__ = ["BufferMethods", "Counts", "DeviceMemory", "PooledBuffer", "collect_and_acquire"]
 
 
 #: The handle of each thread's own default stream (CUDA Driver API, ``CU_STREAM_PER_THREAD``).
@@ -321,8 +321,10 @@ class PooledBuffer(BufferMethods):
 # Python frees arrays of a reference cycle only when its collector runs. Freed memory may wait for
 # the work that used it; and pools keep memory for later. So all of it is collected, waited for and
 # freed before the second and last try.
-def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> Location:
-    """Make room, and try a second time.
+def collect_and_acquire(
+    pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError
+) -> Location:
+    """Collect unused memory, and try a second time.
 
     Raises `OutOfMemoryError` saying how much was requested, what is free, and who has the rest.
     """

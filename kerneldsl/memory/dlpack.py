@@ -197,7 +197,7 @@ def export(
     tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes = element.dlpack_code, item * 8, 1
     tensor.shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))
-    array.lend()
+    array.mark_foreign_use()
     address = ctypes.addressof(managed)
     _exported[address] = (managed, extents, steps, array)
     return _capsule_new(

@@ -21,7 +21,7 @@ from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.strided import host_view, layout_of
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry", "known_code"]
+__all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry", "sealed_code"]
 
 #: Flags of an array's block.
 READ_ONLY, OTHER_HOME = 1, 2
@@ -191,7 +191,7 @@ class ArrayGeometry:
         if note_use is not None and (stream is None or not is_recorded(stream)):
             note_use(stream)
 
-    def lend(self) -> None:
+    def mark_foreign_use(self) -> None:
         """Note that another library uses the memory, in streams that kerneldsl does not know."""
         self.check_open()
         if hasattr(self._owner, "is_shared"):
@@ -264,6 +264,6 @@ class ArrayGeometry:
         )
 
 
-def known_code(array: ArrayGeometry) -> int:
-    """Return the code of the kind of an array, if one like it was sealed before, else -1."""
+def sealed_code(array: ArrayGeometry) -> int:
+    """Return the code of an array's kind if an array of this kind was sealed before, else -1."""
     return _codes.get((array.dtype, len(array.shape), array.layout), -1)

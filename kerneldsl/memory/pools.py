@@ -70,7 +70,7 @@ class Allocator(Protocol):
 _nothing = bytearray(512)
 
 
-def _address_of_nothing() -> int:
+def _empty_address() -> int:
     start = ctypes.addressof(ctypes.c_char.from_buffer(_nothing))
     return -(-start // 256) * 256
 
@@ -301,7 +301,7 @@ class MemoryPool(ProcessOwned):
     def allocate(self, nbytes: int, stream: Any = None, form: Form | None = None) -> PooledBuffer:
         """Take memory from this pool, for an array of any form; see :func:`allocate`."""
         if not 0 < nbytes < _ABSURD_BYTES:
-            return self._allocate_nothing(nbytes)
+            return self._allocate_empty(nbytes)
         memory = self._memory
         home = stream_of(memory.device, stream)
         if home is not None and is_foreign(home):
@@ -318,17 +318,17 @@ class MemoryPool(ProcessOwned):
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
-            from kerneldsl.memory.device_memory import acquire_again
+            from kerneldsl.memory.device_memory import collect_and_acquire
 
-            pointer = acquire_again(self, nbytes, home, error)
+            pointer = collect_and_acquire(self, nbytes, home, error)
         return PooledBuffer(self, pointer, nbytes, home)
 
-    def _allocate_nothing(self, nbytes: int) -> PooledBuffer:
+    def _allocate_empty(self, nbytes: int) -> PooledBuffer:
         """Return a buffer without memory; raise `ArgumentValueError` for an impossible size."""
         if nbytes != 0:
             raise _size_error(self.device, nbytes)
         self._check_open()
-        pointer = _address_of_nothing() if self.device.shares_host_memory else 0
+        pointer = _empty_address() if self.device.shares_host_memory else 0
         return PooledBuffer(self, pointer, 0, None)
 
 

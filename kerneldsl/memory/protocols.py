@@ -66,7 +66,7 @@ class ArrayProtocols(ArrayGeometry):
                 limit="host_view() is there for managed arrays and arrays on the CPU",
                 remedy="Use array.copy_to_host(), or make the array with kd.managed_empty",
             )
-        self.lend()
+        self.mark_foreign_use()
         return self.as_numpy(self._owner, pointer)
 
     @property
@@ -74,7 +74,7 @@ class ArrayProtocols(ArrayGeometry):
         """The CUDA Array Interface, version 3; arrays on other targets have no such attribute."""
         if self.device.memory_type is not MemoryType.CUDA:
             raise AttributeError(f"an array on {self.device} has no __cuda_array_interface__")
-        self.lend()
+        self.mark_foreign_use()
         current = stream_of(self.device, None)
         return {
             "shape": self.shape,
@@ -94,7 +94,7 @@ class ArrayProtocols(ArrayGeometry):
         if self.dtype.isbuiltin != 1:
             # NumPy then calls __array__, which has the dtype.
             raise AttributeError(f"the array interface has no name for {self.dtype}")
-        self.lend()
+        self.mark_foreign_use()
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -113,7 +113,7 @@ class ArrayProtocols(ArrayGeometry):
                 limit="The copy to the host must be explicit",
                 remedy="Use array.copy_to_host()",
             )
-        self.lend()
+        self.mark_foreign_use()
         view = self.as_numpy(self)
         wanted = view.dtype if dtype is None else read_dtype(dtype)
         if view.dtype != wanted:

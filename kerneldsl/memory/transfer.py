@@ -32,7 +32,7 @@ from kerneldsl.memory.strided import (
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.streams.order import keep_until_done, put
 
-__all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_array"]
+__all__ = ["fill_array", "host_copy", "plan_copy_pieces", "read_array", "write_array"]
 
 
 def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = True) -> None:
@@ -45,7 +45,7 @@ def read_array(array: ArrayGeometry, out: Any, stream: Any, *, blocking: bool = 
         _is_plain(array, out)
         and out.flags.writeable
         and not is_recorded(stream)
-        and (blocking or _lives_until_used(array, out))
+        and (blocking or _outlives_copy(array, out))
     ):
         nbytes = out.nbytes
         start = address_of(out)
@@ -98,7 +98,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
         not array.is_read_only
         and _is_plain(array, source)
         and not is_recorded(stream)
-        and (blocking or _lives_until_used(array, source))
+        and (blocking or _outlives_copy(array, source))
     ):
         nbytes = source.nbytes
         start = address_of(source)
@@ -176,7 +176,7 @@ def _is_plain(array: ArrayGeometry, host: Any) -> bool:
     )
 
 
-def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
+def _outlives_copy(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
     """Return whether neither memory is freed before what is in a stream has used it.
 
     A pool orders what comes back after its uses, and page-locked memory waits for all work on its
@@ -224,7 +224,7 @@ def _refuse_recording(stream: Any, what: str) -> None:
 # --------------------------------------------------------------------------- on a device
 
 
-def pieces_between(
+def plan_copy_pieces(
     destination: ArrayGeometry, source: ArrayGeometry, max_count: int = MAX_RUNS
 ) -> Pieces | None:
     """Plan a copy between two arrays of one shape; see `copy_pieces`."""
@@ -252,7 +252,7 @@ def fill_array(array: ArrayGeometry, element: np.ndarray[Any, Any], stream: Any)
         start = array.location
         pieces = [(start, start, array.nbytes)]
     else:
-        pieces = pieces_between(array, array, 1 if device.shares_host_memory else MAX_RUNS)
+        pieces = plan_copy_pieces(array, array, 1 if device.shares_host_memory else MAX_RUNS)
     pattern = element.tobytes()
     pattern = _shortest(pattern) if any(pattern) else b"\0"
     # A record's pattern may be longer than those that devices fill with, or have an odd length.

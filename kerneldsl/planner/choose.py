@@ -43,7 +43,7 @@ __all__ = [
     "Scored",
     "choose",
     "estimate_resources",
-    "nothing_fits",
+    "no_fit_error",
     "preferring",
     "rank",
 ]
@@ -152,12 +152,12 @@ def _order(found: list[Scored]) -> Callable[[Scored], tuple[float, ...]]:
     def order(each: Scored) -> tuple[float, ...]:
         time = each.prediction.time_ns
         is_tie = time <= best * (1.0 + TIE)
-        return (not is_tie, 0.0 if is_tie else time, *_plainness(each), time)
+        return (not is_tie, 0.0 if is_tie else time, *_preference(each), time)
 
     return order
 
 
-def _plainness(each: Scored) -> tuple[float, ...]:
+def _preference(each: Scored) -> tuple[float, ...]:
     """Order equal plans: fewer items, longer vectors, a block near 256 threads, wide along x.
 
     Members do different work, so of those that do less comes first. Along one axis, with an element
@@ -285,7 +285,7 @@ def choose(
         ]
     taken = _best_of(each for found in scores for each in found if each.is_compiled)
     if taken is None:
-        raise nothing_fits(problems, compiled)
+        raise no_fit_error(problems, compiled)
     # The block is the best for its mapping, independent of the other mappings that were compared.
     # So arguments that get the same code get the same block.
     best = _best_of(next(found for found in scores if any(each is taken for each in found)))
@@ -293,8 +293,8 @@ def choose(
     return Choice(best.candidate, compiled)
 
 
-def nothing_fits(problems: Sequence[Problem], compiled: Compiled) -> ResourceLimitError:
-    """Make the error of a kernel that cannot run in any block, or as any member, it may have."""
+def no_fit_error(problems: Sequence[Problem], compiled: Compiled) -> ResourceLimitError:
+    """Return the error of a kernel with no block, or no member, that can run."""
     problem, resources = next(
         (each, takes)
         for (values, _), takes in compiled.items()

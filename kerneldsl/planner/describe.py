@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kerneldsl.planner.candidates import Choice, Compiled
-from kerneldsl.planner.choose import TIE, Problem, Scored, nothing_fits, rank
+from kerneldsl.planner.choose import TIE, Problem, Scored, no_fit_error, rank
 from kerneldsl.planner.cost import BOUND_WORDS, CONSTANTS
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.formula import DeviceModel
@@ -19,7 +19,7 @@ from kerneldsl.planner.grid_coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.words import name_limiters
 
-__all__ = ["describe", "every_plan"]
+__all__ = ["all_plans", "describe"]
 
 #: Number of alternatives in a plan's description.
 _TOLD = 6
@@ -43,7 +43,7 @@ def describe(problems: Sequence[Problem], choice: Choice) -> LaunchPlan:
         ]
         taken = next(iter(rank(fixed, choice.compiled, (wanted.mapping,))), None)
     if taken is None:
-        raise nothing_fits(problems, choice.compiled)
+        raise no_fit_error(problems, choice.compiled)
     plan = _describe(taken, [each for each in ranked if each.candidate != wanted])
     refused = len({each.member for each in problems} - {each.candidate.member for each in ranked})
     if wanted.member is not None and refused:
@@ -52,7 +52,7 @@ def describe(problems: Sequence[Problem], choice: Choice) -> LaunchPlan:
     return plan
 
 
-def every_plan(problems: Sequence[Problem], compiled: Compiled) -> tuple[LaunchPlan, ...]:
+def all_plans(problems: Sequence[Problem], compiled: Compiled) -> tuple[LaunchPlan, ...]:
     """Return all legal plans of what is compiled, the best first."""
     return tuple(_describe(each) for each in rank(problems, compiled) if each.is_compiled)
 
@@ -125,7 +125,7 @@ def _alternative(taken: Scored, other: Scored) -> PlanAlternative:
         other.candidate.block_dim,
         other.candidate.mapping,
         other.prediction.time_ns,
-        _why(taken, other),
+        _reason_of_loss(taken, other),
         _parameters(other),
     )
 
@@ -137,8 +137,8 @@ def _first_of_each(ranked: list[Scored], key: Callable[[Scored], object]) -> lis
     return list(found.values())
 
 
-def _why(taken: Scored, other: Scored) -> str:
-    """Say why a plan lost against the one that was taken."""
+def _reason_of_loss(taken: Scored, other: Scored) -> str:
+    """Return the reason for which a plan was not chosen."""
     mine, its = taken.prediction, other.prediction
     is_member = other.candidate.member is not None
     if its.time_ns / mine.time_ns - 1.0 <= TIE:

@@ -168,7 +168,7 @@ def _on_device(model: DeviceModel, m: _Expressions) -> Quantity:
         m.named("grid_blocks", m.product(_blocks(mapping, extent, shape, m))),
         m.of("active_blocks", inputs.active_blocks),
         m.all_of(inputs.rates),
-        m.unless_zero("spill_bytes", inputs.spill_bytes),
+        m.symbol_or_zero("spill_bytes", inputs.spill_bytes),
         m.all_of(model.constants),
         m,
     )
@@ -188,7 +188,7 @@ def _on_host(model: HostModel, m: _Expressions) -> Quantity:
     each = m.named("element_ns", element_ns(_work_symbols(model.work, m), extent, m))
     if model.threads < 2:
         return host_ns(m.product(extent), each, 1, 0)
-    wake_ns = m.unless_zero("wake_ns", model.wake_ns)
+    wake_ns = m.symbol_or_zero("wake_ns", model.wake_ns)
     return host_ns(m.product(extent), each, m.of("threads", model.threads), wake_ns)
 
 
@@ -199,7 +199,7 @@ _ASKED = ("arrays", "narrowest_bytes", "widest_bytes", "has_unknown_loop", "is_s
 def _work_symbols(work: ElementWork, m: _Expressions) -> Any:
     """Return the work with symbols for its counts; what the source decides stays as it is."""
     found = {
-        name: value if name in _ASKED else m.unless_zero(name, value)
+        name: value if name in _ASKED else m.symbol_or_zero(name, value)
         for name, value in work._asdict().items()
     }
     found["loop_operations"] = work.loop_operations
@@ -221,7 +221,7 @@ class _Expressions:
         self._values[found] = value
         return found
 
-    def unless_zero(self, name: str, value: float) -> Any:
+    def symbol_or_zero(self, name: str, value: float) -> Any:
         """Return the symbol of a number that is no less than 0, or 0."""
         return self.of(name, value) if value else self.sympy.Integer(0)
 

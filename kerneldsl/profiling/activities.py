@@ -20,7 +20,7 @@ __all__ = [
     "covered_ns",
     "make_activity",
     "throughput",
-    "worked",
+    "with_work",
 ]
 
 
@@ -172,7 +172,7 @@ class Throughput(NamedTuple):
     roof_share: float | None
 
 
-def worked(activities: Sequence[Activity], works: Sequence[Work | None]) -> list[Worked]:
+def with_work(activities: Sequence[Activity], works: Sequence[Work | None]) -> list[Worked]:
     """Return activities with the work of each; `works` is empty if it was not requested."""
     return list(zip(activities, works or [None] * len(activities), strict=True))
 

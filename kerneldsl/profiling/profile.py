@@ -16,7 +16,7 @@ from kerneldsl.profiling.activities import (
     covered_ns,
     make_activity,
     throughput,
-    worked,
+    with_work,
 )
 from kerneldsl.profiling.recorder import NvtxRanges, recorder
 from kerneldsl.profiling.spans import LaunchedCode, Span
@@ -57,7 +57,7 @@ class Profile(Shown, ProcessOwned):
         "begin_ns",
     )
 
-    _internal = frozenset({"abandon", "begin_ns", "take"})
+    _internal = frozenset({"end_in_child", "begin_ns", "take"})
     _send_instead = "Send p.activities, or what p.summary().to_dict() gives"
 
     def __init__(self, *, nvtx: bool = False, cupti: bool = False) -> None:
@@ -92,7 +92,7 @@ class Profile(Shown, ProcessOwned):
         """Take a span from the recorder."""
         self._spans.append(span)
 
-    def abandon(self) -> None:
+    def end_in_child(self) -> None:
         """End, in a forked child."""
         self._end_ns = time.perf_counter_ns()
         self._state = "abandoned"
@@ -223,7 +223,7 @@ class Profile(Shown, ProcessOwned):
                 "a data frame needs pandas, which is not installed",
                 remedy='pip install "kerneldsl[profile]", or read p.activities',
             ) from error
-        found = worked(*self._read_with_work(read_flag("work", work)))
+        found = with_work(*self._read_with_work(read_flag("work", work)))
         rows = [{**each[0].to_dict(), **throughput([each])._asdict()} for each in found]
         columns = dict.fromkeys((*Activity.__dataclass_fields__, *Throughput._fields))
         return pandas.DataFrame(rows, columns=[*columns])

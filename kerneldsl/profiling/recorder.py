@@ -139,7 +139,7 @@ class Sink(Protocol):
     def take(self, span: Span) -> None:
         """Take a span that has ended."""
 
-    def abandon(self) -> None:
+    def end_in_child(self) -> None:
         """End, since this process is a forked child."""
 
 
@@ -220,7 +220,7 @@ class Recorder:
         if sinks:
             self._stop()
         for sink in sinks:
-            sink.abandon()
+            sink.end_in_child()
 
     def muted(self) -> _Muted:
         """Return a context manager in which this thread's calls are not recorded."""

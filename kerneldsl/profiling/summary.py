@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kerneldsl.profiling.activities import Activity, Worked, throughput, worked
+from kerneldsl.profiling.activities import Activity, Worked, throughput, with_work
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration, format_percent
 
@@ -150,7 +150,7 @@ def summarize(
     - `with_streams`: whether each stream has separate rows.
     """
     groups: defaultdict[tuple[str, ...], list[Worked]] = defaultdict(list)
-    for activity, work in worked(activities, works):
+    for activity, work in with_work(activities, works):
         stream = activity.stream if with_streams and activity.device else ""
         groups[activity.kind, activity.name, activity.device, stream].append((activity, work))
     rows = [_row(key, group, wall_ns, by) for key, group in groups.items()]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.profiling.activities import KINDS, Activity, Worked, throughput, worked
+from kerneldsl.profiling.activities import KINDS, Activity, Worked, throughput, with_work
 from kerneldsl.utilities.figures import INK, suit_any_page
 from kerneldsl.utilities.paths import check_writable, read_path, writing
 
@@ -166,7 +166,7 @@ def trace_of(activities: Sequence[Activity], works: Sequence[Work | None] = ()) 
     `works` is the work of each activity, empty if it was not requested.
     """
     tracks = _Tracks()
-    events = [event for each in worked(activities, works) for event in _events(each, tracks)]
+    events = [event for each in with_work(activities, works) for event in _events(each, tracks)]
     return {"traceEvents": [*tracks.names(), *events], "displayTimeUnit": "ns"}
 
 

@@ -16,13 +16,13 @@ __all__ = [
     "is_capturing",
     "is_foreign",
     "keep_until_done",
-    "let_go",
     "note_recorded",
     "note_recording",
     "owners_of",
     "put",
     "record_launch",
     "refuse_recording",
+    "release_finished",
 ]
 
 
@@ -126,11 +126,11 @@ def keep_until_done(device: Device, stream: Any, *needed: Any) -> None:
     event.record(stream)
     with _kept_lock:
         _keep_alive.setdefault((device, stream.handle), deque()).append((event, needed))
-    let_go()
+    release_finished()
 
 
-def let_go() -> None:
-    """Let go of what the streams have done with."""
+def release_finished() -> None:
+    """Release objects that no stream needs any more."""
     done: list[tuple[DeviceEvent, tuple[Any, ...]]] = []
     failures: list[tuple[Device, DriverError]] = []
     with _kept_lock:

@@ -11,7 +11,7 @@ from kerneldsl.errors.arguments import wrong_type
 from kerneldsl.errors.values import as_int
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream
-from kerneldsl.streams.order import let_go, refuse_recording
+from kerneldsl.streams.order import refuse_recording, release_finished
 from kerneldsl.streams.stream_handles import forget, register
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors_of
@@ -179,7 +179,7 @@ class Stream(BaseStream):
         stream = self._open()
         refuse_recording(stream, "wait for a stream")
         stream.synchronize()
-        let_go()
+        release_finished()
 
     def query(self) -> bool:
         """Return whether all work in the stream has finished, without waiting."""

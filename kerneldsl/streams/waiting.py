@@ -6,7 +6,7 @@ from kerneldsl.contract import DeviceLike
 from kerneldsl.errors import DeviceLostError, DriverError
 from kerneldsl.placement.devices import device_of, used_devices
 from kerneldsl.streams.current import refuse_waiting
-from kerneldsl.streams.order import let_go
+from kerneldsl.streams.order import release_finished
 
 __all__ = ["synchronize"]
 
@@ -49,6 +49,6 @@ def synchronize(device: DeviceLike | None = None) -> None:
                 isinstance(failure, DeviceLostError) and not isinstance(error, DeviceLostError)
             ):
                 failure = error
-    let_go()
+    release_finished()
     if failure is not None:
         raise failure

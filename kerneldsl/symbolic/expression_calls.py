@@ -18,13 +18,13 @@ from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import as_array, empty
 from kerneldsl.memory.strided import byte_bounds, host_view, same_memory_order
 from kerneldsl.symbolic.dtypes import computing_dtype, dtype_name
-from kerneldsl.symbolic.integers import check_numbers, with_answers
+from kerneldsl.symbolic.integers import check_numbers, with_decided_comparisons
 from kerneldsl.symbolic.printing import is_condition, needs_floats
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
 from kerneldsl.utilities.formatting import format_count
 
-__all__ = ["called", "outputs_of", "taken_over"]
+__all__ = ["as_kerneldsl_array", "called", "outputs_of"]
 
 #: Axes of a launch.
 _MAX_RANK = 3
@@ -74,7 +74,7 @@ def _computed(kernel: Any, values: dict[str, Any], out: Any) -> list[Any]:
     read = {name: given[name] for name in system.inputs}
     integers = computing_dtype(read.values(), needs_floats=False)
     check_numbers(system, kernel.__qualname__, integers, given)
-    made = kernel.of_form(with_answers(fitted(system, read, shape), integers))
+    made = kernel.of_form(with_decided_comparisons(fitted(system, read, shape), integers))
     if results[0].size:
         made.forall(*shape)(*(given[name] for name in system.parameters))
     return results
@@ -110,7 +110,7 @@ def arguments_of(
             value = int(value) if isinstance(value, Integral) else float(value)
         is_number = _is_number(value)
         if not is_number:
-            value = taken_over(f"{name}: {each}", value)
+            value = as_kerneldsl_array(f"{name}: {each}", value)
         if not system.is_elementwise and (each in system.arrays) == is_number:
             raise ArgumentTypeError(
                 f"{name}: {each} is {safe_repr(value)}",
@@ -247,7 +247,7 @@ def _are_in_c_order(values: Iterable[Any]) -> bool:
 _MAX_WORK = 1000
 
 
-def taken_over(name: str, value: Any) -> Any:
+def as_kerneldsl_array(name: str, value: Any) -> Any:
     """Return an array of NumPy or kerneldsl as it is, and one of another library as kerneldsl's.
 
     - raises `ArgumentTypeError` if it is no array.
@@ -301,7 +301,7 @@ def outputs_of(
                 if isinstance(like, DeviceArray)
                 else np.empty(shape, dtype)
             )
-        array = taken_over("out", array)
+        array = as_kerneldsl_array("out", array)
         if tuple(array.shape) != shape:
             raise ArgumentValueError(
                 f"{output.name} has the shape {tuple(array.shape)}",

@@ -20,7 +20,7 @@ from kerneldsl.symbolic.dtypes import dtype_name
 from kerneldsl.symbolic.printing import needs_floats
 from kerneldsl.symbolic.systems import System
 
-__all__ = ["check_constants", "check_numbers", "with_answers"]
+__all__ = ["check_constants", "check_numbers", "with_decided_comparisons"]
 
 
 class _Leaf(NamedTuple):
@@ -52,8 +52,8 @@ def _leaves(value: Any) -> tuple[_Leaf, ...]:
 
 
 @lru_cache(256)
-def _answered(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value in which comparisons of integers with one beyond a dtype are answered."""
+def _decide_comparisons(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Replace comparisons with integers beyond a dtype by constants."""
     found = {}
     for each in value.atoms(Relational):
         if needs_floats(each):
@@ -66,15 +66,15 @@ def _answered(value: Any, dtype: np.dtype[Any]) -> Any:
     return value.xreplace(found) if found else value
 
 
-def with_answers(system: System, dtype: Any) -> System:
-    """Return a system for arrays of integers, with answers to comparisons beyond these.
+def with_decided_comparisons(system: System, dtype: Any) -> System:
+    """Return a system in which comparisons with integers beyond a dtype are constants.
 
     `dtype` is that in which integers of the arrays are computed; a float if there are none.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return system
-    values = [_answered(each.value, dtype) for each in system.outputs]
+    values = [_decide_comparisons(each.value, dtype) for each in system.outputs]
     is_same = all(v is each.value for v, each in zip(values, system.outputs, strict=True))
     return system if is_same else system.with_values(values)
 

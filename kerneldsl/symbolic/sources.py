@@ -92,7 +92,7 @@ class _KernelText:
     def lines(self, name: str) -> Iterator[str]:
         system, fresh = self._system, self._fresh
         # Functions without a word in the language are refused as written, before parts have names.
-        as_written = Printer(system.spoken())
+        as_written = Printer(system.source_names())
         for each in system.outputs:
             as_written.text(each.value)
         rank = len(system.axes)
@@ -117,7 +117,7 @@ class _KernelText:
         for symbol, value in uniform:
             yield f"        {symbol.name} = {printer.text(value)}"
             names[symbol] = symbol.name
-        long = self._long_enough()
+        long = self._extents_condition()
         if not long:
             yield from (f"        {each}" for each in self._body(values, names, is_short=False))
             return
@@ -234,7 +234,7 @@ class _KernelText:
             text += f" if {' and '.join(inside)} else dtype({value})"
         return text
 
-    def _long_enough(self) -> str:
+    def _extents_condition(self) -> str:
         """Return the condition under which comparisons find all indices; none if they always do."""
         needed: dict[int, int] = {}
         for access in self._system.accesses.values():

@@ -93,8 +93,8 @@ class System:
         found = {each for each in self.accesses.values() if each.array == array}
         return sorted(found, key=lambda each: each.key)
 
-    def spoken(self) -> dict[Any, str]:
-        """Return what is read, as it was written by who has made the expressions."""
+    def source_names(self) -> dict[Any, str]:
+        """Return the names of symbols as the user wrote them."""
         indices = tuple(map(str, self.axes))
         names = dict(zip(self.axes, indices, strict=True))
         names |= {s: f"{array}.shape[{n}]" for s, (array, n) in self.extents.items()}

@@ -109,7 +109,7 @@ def search(
         time = measure(number)
         count += 1
         yield number
-        fit.learn(number, time)
+        fit.add_measurement(number, time)
         if time is not None and time < best:
             best, fastest = time, number
 
@@ -145,8 +145,8 @@ class _Fit:
         self._numbers: list[int] = []
         self._errors: list[float] = []
 
-    def learn(self, number: int, time_ns: float | None) -> None:
-        """Take in a measurement. A plan that cannot run says nothing of the others' times."""
+    def add_measurement(self, number: int, time_ns: float | None) -> None:
+        """Add a measurement to the model; plans that cannot run are left out."""
         if time_ns is not None:
             self._numbers.append(number)
             self._errors.append(math.log(time_ns) - self._predicted[number])

@@ -112,8 +112,8 @@ class Session:
         self._add(number, measured, was_known=known is not None)
         return measured.median_ns
 
-    def recall(self) -> None:
-        """Find what was measured before, and measure nothing."""
+    def read_measurements(self) -> None:
+        """Read earlier measurements, without measuring."""
         for number, candidate in enumerate(self._candidates):
             key = self._key(candidate.plan)
             known = None if key is None else read_measurement(key)
@@ -177,7 +177,7 @@ class Session:
             else "Launch it without tuning to see the error",
         )
 
-    def _find_what_is_right(self) -> None:
+    def _find_reference(self) -> None:
         """Compute the results of the reference, or else run what the planner would launch."""
         self._knows_what_is_right = True
         reference = self._options.policy.reference
@@ -189,7 +189,7 @@ class Session:
 
     def _measure(self, plan: PlanChoices) -> Measured:
         if not self._knows_what_is_right:
-            self._find_what_is_right()
+            self._find_reference()
         try:
             launch = self._bind_with(plan_of(self._request, plan))
             problem = self.arguments.check(launch)

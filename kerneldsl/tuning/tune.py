@@ -81,7 +81,7 @@ def _tune(
                 pass
             session.compare()
         else:
-            session.recall()
+            session.read_measurements()
     except KeyboardInterrupt:
         session.arguments.restore()
         if session.has_found:

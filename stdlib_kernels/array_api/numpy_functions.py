@@ -30,7 +30,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str
     function = _UFUNCS.get(ufunc)
     name = f"numpy.{ufunc.__name__}"
     if function is None or method != "__call__":
-        raise _not_there(name if method == "__call__" else f"{name}.{method}")
+        raise _unavailable(name if method == "__call__" else f"{name}.{method}")
     outs = named.pop("out", (None,))
     # NumPy converts a scalar in a call with an array to an array of rank 0.
     inputs = tuple(e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in inputs)
@@ -38,7 +38,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], named: dict[str
         if isinstance(each, np.ndarray):
             raise mixed(*[e for e in (*inputs, *outs) if e is not None][:2])
     if named:
-        raise _not_there(name, named)
+        raise _unavailable(name, named)
     return function(*inputs) if outs[0] is None else function(*inputs, out=outs[0])
 
 
@@ -47,7 +47,7 @@ def call_function(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -
     row = _FUNCTIONS.get(function)
     name = f"{function.__module__}.{function.__name__}"
     if row is None:
-        raise _not_there(name)
+        raise _unavailable(name)
     ours, count = row
     known = _parameters(function)
     if known is None:
@@ -59,7 +59,7 @@ def call_function(function: Any, args: tuple[Any, ...], named: dict[str, Any]) -
     rest = {key: value for key, value in rest.items() if value is not np._NoValue}
     unknown = {key: value for key, value in rest.items() if key not in _parameters(ours, True)}
     if unknown:
-        raise _not_there(name, unknown)
+        raise _unavailable(name, unknown)
     return ours(*given, **rest)
 
 
@@ -75,7 +75,7 @@ def _parameters(function: Any, by_name: bool = False) -> Any:
     return [each.name for each in found if not (by_name and each.kind is each.POSITIONAL_ONLY)]
 
 
-def _not_there(name: str, named: dict[str, Any] | None = None) -> ArgumentTypeError:
+def _unavailable(name: str, named: dict[str, Any] | None = None) -> ArgumentTypeError:
     text = ", ".join(f"{key}={safe_repr(value)}" for key, value in (named or {}).items())
     return ArgumentTypeError(
         f"{name}({text or '…'}) is not available for device arrays",

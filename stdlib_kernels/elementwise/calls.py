@@ -75,14 +75,12 @@ def broadcast_shape(values: Sequence[Any]) -> tuple[int, ...]:
         ) from error
 
 
-def result_dtypes(
-    function: Any, values: Sequence[Any], requested: Any
-) -> tuple[np.dtype[Any], ...]:
+def result_dtypes(function: Any, values: Sequence[Any], chosen: Any) -> tuple[np.dtype[Any], ...]:
     """Return the dtype of each result of a function.
 
     In a kernel int32 + int32 is int64, and float32 * 0.5 is float64. As in NumPy, a result is no
     wider than NumPy's dtype for the operands, if both are integers, or both are floats.
-    `requested` is the caller's dtype, or one for each result.
+    `chosen` is the caller's dtype, or one for each result.
     """
     operands = tuple(
         _Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
@@ -91,19 +89,19 @@ def result_dtypes(
     names = [each for each in re.split(r"[(), ]+", given) if each]
     found = [np.dtype(getattr(kd, n, n)) for n in names if n in NUMERIC or n in NARROW]
     is_told = len(found) == len(names) > 0
-    if not is_told and (requested is None or given == "none"):
+    if not is_told and (chosen is None or given == "none"):
         raise ArgumentTypeError(
             f"the function returns {given}",
             limit="It must return a number, or a tuple of numbers",
             remedy="Pass dtype=…, if the types do not show it",
         )
-    if requested is not None:
-        wanted = requested if isinstance(requested, tuple) else (requested,)
+    if chosen is not None:
+        wanted = chosen if isinstance(chosen, tuple) else (chosen,)
         defaults = found if len(found) == len(wanted) else (None,) * len(wanted)
         dtypes = tuple(map(dtype_of, wanted, defaults))
         if is_told and len(dtypes) != len(found):
             limit = f"The function has {len(found)} results: {given}"
-            raise wrong_value("dtype", requested, limit, "Give one dtype for each")
+            raise wrong_value("dtype", chosen, limit, "Give one dtype for each")
         return dtypes
     common = common_dtype(*values)
     return tuple(_narrowed(each, common) for each in found)

@@ -133,9 +133,7 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
     if largest == _NEGATIVE:
         what = f"an element of x is {'negative' if like.dtype.kind == 'i' else '2**63 or more'}"
         limit = "Elements must be from 0 to 2**63 - 1"
-        raise ArgumentValueError(
-            what, value=x, limit=limit, remedy="Subtract the minimum: x - reduce.min(x)"
-        )
+        raise ArgumentValueError(what, value=x, limit=limit, remedy="Subtract reduce.min(x) from x")
     bins = max(least, largest + 1)
     if bins > MAX_BINS:
         remedy = "Count the ranks of the elements, or use histogram.histogram with edges"

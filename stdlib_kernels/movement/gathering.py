@@ -20,7 +20,7 @@ from stdlib_kernels.checks import (
     Out,
     check_alike,
     check_array,
-    check_but_for,
+    check_other_axes,
     check_out,
     check_writable,
 )
@@ -149,7 +149,7 @@ def take_along_axis(
         check_array("x", x, halves=True)
         check_indices("indices", indices, x)
         values, at = contiguous_1d(on_device(x)), 0
-        check_but_for("indices", indices, 0, "the flattened x", values)
+        check_other_axes("indices", indices, 0, "the flattened x", values)
     else:
         values, at = x, _checked(x, indices, axis)
     place = _PLACES[choice_of("mode", mode, _PLACES)]
@@ -233,5 +233,5 @@ def _checked(x: Array, indices: Array, axis: int) -> int:
     check_array("x", x, halves=True)
     check_indices("indices", indices, x)
     at = axis_of(axis, x.ndim)
-    check_but_for("indices", indices, at, "x", x)
+    check_other_axes("indices", indices, at, "x", x)
     return at

@@ -14,7 +14,7 @@ from stdlib_kernels.checks import (
     Out,
     check_alike,
     check_array,
-    check_but_for,
+    check_other_axes,
     check_out,
     check_same_kind,
 )
@@ -146,7 +146,7 @@ def _joined(
     """Join arrays along an axis; `like` is of their kind, and errors name them by their places."""
     first = arrays[0]
     for k, each in enumerate(arrays):
-        check_but_for(f"arrays[{k}]", each, axis, "arrays[0]", first)
+        check_other_axes(f"arrays[{k}]", each, axis, "arrays[0]", first)
     extents = (sum(each.shape[axis] for each in arrays),)
     shape = (*first.shape[:axis], *extents, *first.shape[axis + 1 :])
     result = _result_dtype(arrays, shape, out, dtype, casting)

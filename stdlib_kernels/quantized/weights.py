@@ -161,9 +161,6 @@ def float_dtype_of(dtype: Any, default: Any = None) -> np.dtype[Any]:
         return np.dtype(np.float32 if default is None else default)
     found = dtype_of(dtype, None, kinds="f")
     if found.name not in FLOATS:
-        limit, remedy = (
-            f"It must be one of {', '.join(FLOATS)}",
-            "Omit dtype, or convert the result",
-        )
+        limit, remedy = f"It must be of {', '.join(FLOATS)}", "Omit dtype, or convert the result"
         raise wrong_value("dtype", str(found), limit, remedy, ArgumentTypeError)
     return found

@@ -114,7 +114,7 @@ def use_everything(tmp_path: Path, made: DiskCache) -> None:
         lambda cache: [cache.keep(key_of(n), sections_of(key_of(n))) for n in range(3)],
         lambda cache: cache.compiling(key_of(7)).__enter__(),
         lambda cache: cache.user and room.evict(cache.user, 0),
-        lambda cache: cache.user and room.make_room(cache.user, 100),
+        lambda cache: cache.user and room.evict_and_note(cache.user, 100),
         lambda cache: face.export(tmp_path / "exported.tar"),
         lambda cache: face.import_(tmp_path / "exported.tar"),
         lambda cache: face.entries(),

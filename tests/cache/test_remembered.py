@@ -12,7 +12,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.cache import remembered as module
 from kerneldsl.cache.disk import disk_cache
-from kerneldsl.cache.remembered import Computed, looking_anew, looking_once, remembered
+from kerneldsl.cache.remembered import Computed, checking_files_once, rechecking_files, remembered
 
 
 class Files:
@@ -136,16 +136,16 @@ def test_a_launch_looks_at_files_once(files: Files, monkeypatch: pytest.MonkeyPa
     )
     before = files.value()
     looks.clear()
-    with looking_once():
+    with checking_files_once():
         assert [files.value(), files.value()] == [before] * 2
         assert len(looks) == 1
         files.second.write_text("5")
         # What was compiled in the meantime is stored under what the files are then.
-        with looking_anew():
+        with rechecking_files():
             assert files.value() != before
         assert files.value() == before
     assert files.value() != before
-    with looking_once():
+    with checking_files_once():
         assert files.value() != before
 
 

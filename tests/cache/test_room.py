@@ -268,7 +268,7 @@ def test_what_is_added_while_somebody_lists_is_not_lost(cache, monkeypatch) -> N
         return found
 
     monkeypatch.setattr(room, "evict", evict_late)
-    room.make_room(store, 10**6)
+    room.evict_and_note(store, 10**6)
     assert estimated(store) == held(store)
 
 

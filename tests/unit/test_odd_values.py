@@ -282,7 +282,7 @@ _INTERNAL = {
     "as_numpy",
     "check_open",
     "check_writable",
-    "lend",
+    "mark_foreign_use",
     "note_use",
     "over",
     "seal",

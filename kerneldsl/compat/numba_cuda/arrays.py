@@ -114,7 +114,7 @@ class DeviceNDArray(DeviceArray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        self.lend()
+        self.mark_foreign_use()
         stream = self.stream
         return {
             "shape": self.shape,

@@ -11,7 +11,7 @@ from kerneldsl.launch.arguments.array_readers import read_device_array, read_nda
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.array_interface import from_cuda_array_interface, has_protocol
-from kerneldsl.memory.geometry import ArrayGeometry, known_code
+from kerneldsl.memory.geometry import ArrayGeometry, sealed_code
 from kerneldsl.memory.strided import host_view
 from kerneldsl.memory.tensors import (
     cupy_geometry,
@@ -82,7 +82,7 @@ def _read_cupy(value: Any, binding: Binding) -> int:
 
 def _read(array: ArrayGeometry, binding: Binding) -> int:
     """Read an array over another library's memory, which is rebuilt for each launch."""
-    array.code = known_code(array)
+    array.code = sealed_code(array)
     binding.keep += (array,)
     return read_device_array(array, binding)
 

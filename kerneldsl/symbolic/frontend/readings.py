@@ -105,8 +105,8 @@ class Reading:
             into[symbol] = text
         return self._texts[text]
 
-    def by_wrt(self, value: Any) -> bool:
-        """Return whether a value changes with what the derivative is by."""
+    def depends_on_wrt(self, value: Any) -> bool:
+        """Return whether a value depends on the variable of differentiation."""
         symbols: set[Any] = getattr(value, "free_symbols", set())
         names = {self.loads[s][0] if s in self.loads else self.numbers.get(s) for s in symbols}
         return self.wrt in names

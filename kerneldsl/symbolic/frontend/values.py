@@ -148,7 +148,7 @@ class ValueReader:
 
     def _check_smooth(self, node: ast.AST, *values: Any) -> None:
         """Refuse what jumps from integer to integer, where the derivative is by what is in it."""
-        if any(map(self._reading.by_wrt, values)):
+        if any(map(self._reading.depends_on_wrt, values)):
             self.refuse(
                 node,
                 f"{first_line(node)} rounds what depends on {self._reading.wrt}",

@@ -288,7 +288,7 @@ class Builder:
                     pass
                 else:
                     raise ArgumentValueError(
-                        f"{script} failed: {_said_by(error)}",
+                        f"{script} failed: {_error_text(error)}",
                         where=_place_in(script, error),
                         value=str(script),
                         limit="For a GPU that is named, kernels are compiled and do not run, so "
@@ -400,7 +400,7 @@ def _require_architecture(arch: str) -> None:
         ) from error
 
 
-def _said_by(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Return an error's class and message, without the lines that show its place."""
     text = str(error)
     if isinstance(error, KernelError):

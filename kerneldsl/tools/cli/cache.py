@@ -287,7 +287,7 @@ def _explain_miss(
         specializations: tuple[Specialization, ...] = (one,)
         left_out = _PLANNED if maker.maps_elements else ()
     else:
-        with _keeping_nothing():
+        with _disk_cache_off():
             maker, specializations = found.launched(
                 *args,
                 extent=read_dims(extent, "--extent"),
@@ -320,7 +320,7 @@ def _explain_miss(
 
 
 @contextmanager
-def _keeping_nothing() -> Iterator[None]:
+def _disk_cache_off() -> Iterator[None]:
     """Turn the disk cache off: the command compiles, but stores nothing."""
     before = os.environ.get("KERNELDSL_CACHE")
     os.environ["KERNELDSL_CACHE"] = "off"

@@ -10,9 +10,9 @@ import typer
 from kerneldsl.tools.cli.machine import (
     live_cells,
     memory_text,
-    or_refusal,
     print_backends,
     print_devices,
+    result_or_message,
 )
 from kerneldsl.tools.cli.output import (
     JsonOption,
@@ -44,7 +44,7 @@ def status(as_json: JsonOption = False) -> None:
     from kerneldsl.placement.devices import current_target
 
     found = devices()
-    default, refusal = or_refusal(current_target)
+    default, refusal = result_or_message(current_target)
     live = [_live(info) for info in found]
     environment, errors = _environment(), _errors()
     if as_json:
@@ -175,9 +175,9 @@ def summary(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
         # A variable with a wrong value is for the checks to report, with all the rest.
-        found = or_refusal(backends)[0] or ()
-        default, refusal = or_refusal(current_target)
-        why = or_refusal(why_current)[0]
+        found = result_or_message(backends)[0] or ()
+        default, refusal = result_or_message(current_target)
+        why = result_or_message(why_current)[0]
         infos = devices()
         live = [_live(info) for info in infos]
         report = _check(run_kernels=kernels, say=lambda part: say(f"Checking {part}"))

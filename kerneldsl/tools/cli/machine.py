@@ -22,9 +22,9 @@ __all__ = [
     "devices",
     "live_cells",
     "memory_text",
-    "or_refusal",
     "print_backends",
     "print_devices",
+    "result_or_message",
 ]
 
 T = TypeVar("T")
@@ -102,10 +102,10 @@ def devices(
         reason = get_target(target).unavailable_reason() or "it has no device"
         new_console().print(f"No devices of {target}: {reason}", markup=False, soft_wrap=True)
         return
-    print_devices(found, or_refusal(current_target)[0])
+    print_devices(found, result_or_message(current_target)[0])
 
 
-def or_refusal(find: Callable[[], T]) -> tuple[T | None, str | None]:
+def result_or_message(find: Callable[[], T]) -> tuple[T | None, str | None]:
     """Return the result, or the message of the error, for example of a wrong variable."""
     from kerneldsl.errors import KernelError
 

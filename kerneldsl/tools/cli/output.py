@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "INTERRUPTED",
     "JsonOption",
-    "by_itself",
     "ending",
     "new_console",
     "print_json",
@@ -37,6 +36,7 @@ __all__ = [
     "progress",
     "progress_bar",
     "require_script",
+    "run_alone_remedy",
     "styled",
 ]
 
@@ -104,7 +104,7 @@ def print_message(kind: str, style: str, said: object) -> None:
     Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}: ", style), str(said)))
 
 
-def by_itself(script: object, arguments: Sequence[str]) -> str:
+def run_alone_remedy(script: object, arguments: Sequence[str]) -> str:
     """Return the remedy for a script that fails: how to run it without the command."""
     return f"Run it by itself: {shlex.join([sys.executable, str(script), *arguments])}"
 

@@ -19,13 +19,13 @@ from kerneldsl.profiling.summary import ProfileSummary, SummaryRow
 from kerneldsl.tools.cli.output import (
     INTERRUPTED,
     JsonOption,
-    by_itself,
     ending,
     new_console,
     print_json,
     print_message,
     print_table,
     require_script,
+    run_alone_remedy,
 )
 from kerneldsl.utilities.formatting import format_percent
 
@@ -95,7 +95,7 @@ def profile(
             f"{script} {ending(status)}",
             value=status,
             limit=None if text else "It left no profile",
-            remedy=None if status in INTERRUPTED else by_itself(script, arguments or ()),
+            remedy=None if status in INTERRUPTED else run_alone_remedy(script, arguments or ()),
         )
         print_message("error", "bold red", failure)
         # A shell has 128 and the number of the signal for what a signal ends.

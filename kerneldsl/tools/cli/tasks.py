@@ -55,7 +55,7 @@ def do_tasks(builder: Builder, tasks: Sequence[Task], workers: int, show: Progre
     if it ends. The others are ended then.
     """
     if workers == 1 or len(tasks) < 2 or builder.c_library is not None or not _can_fork():
-        _do_here(tasks, show)
+        _run_in_process(tasks, show)
         return
     import_whole("numba")  # each process has it then
     parts: dict[int, Part] = {}
@@ -85,7 +85,7 @@ def do_tasks(builder: Builder, tasks: Sequence[Task], workers: int, show: Progre
         builder.add(parts[number])
 
 
-def _do_here(tasks: Sequence[Task], show: Progress) -> None:
+def _run_in_process(tasks: Sequence[Task], show: Progress) -> None:
     found = 0
     for task in tasks:
         show(task.label, found)
@@ -117,7 +117,7 @@ def _work(builder: Builder, task: Task, to_parent: Connection, mask: set[int]) -
 
     `mask` are the signals that the process blocks while it does it.
     """
-    sys.unraisablehook = _say_unless_interrupted
+    sys.unraisablehook = _report_unless_interrupted
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         jobs = task.jobs()
@@ -132,7 +132,7 @@ def _work(builder: Builder, task: Task, to_parent: Connection, mask: set[int]) -
         to_parent.send(None)
 
 
-def _say_unless_interrupted(unraisable: Any) -> None:
+def _report_unless_interrupted(unraisable: Any) -> None:
     """Say nothing of an interrupt in a callback: the parent has it, too, and ends this process."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)

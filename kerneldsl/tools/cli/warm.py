@@ -17,12 +17,12 @@ import typer
 from kerneldsl.errors import ArgumentValueError, CacheError
 from kerneldsl.tools.cli.output import (
     JsonOption,
-    by_itself,
     ending,
     print_json,
     print_table,
     progress,
     require_script,
+    run_alone_remedy,
 )
 
 __all__ = ["warm"]
@@ -100,7 +100,7 @@ def _run(
                 else None,
                 remedy="Check no results in a script for kerneldsl warm"
                 if arch
-                else by_itself(script, arguments),
+                else run_alone_remedy(script, arguments),
             )
         stats = json.loads(report.read_text(encoding="utf-8"))
     missed = sum(stats["misses"].values())

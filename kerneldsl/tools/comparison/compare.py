@@ -190,7 +190,7 @@ class _Pair(NamedTuple):
             return replace(made, basis="extremes")
         return made
 
-    def is_apart(self) -> bool:
+    def is_disjoint(self) -> bool:
         """Return whether the extremes of the two runs do not overlap."""
         old, new = self.old.extremes, self.new.extremes
         assert old is not None
@@ -214,7 +214,7 @@ def _judged(
         }
     judged = []
     for change, pair in zip(changes, pairs, strict=True):
-        counts = pair.is_apart() if change.basis == "extremes" else is_real.get(change.figure)
+        counts = pair.is_disjoint() if change.basis == "extremes" else is_real.get(change.figure)
         verdict: Verdict = "same"
         if counts is None:
             verdict = "not judged"
@@ -270,7 +270,7 @@ def mann_whitney(old: Sequence[float], new: Sequence[float]) -> float:
     twice_mean = n * (total + 1)
     distance = abs(sum(ranks[each] for each in old) - twice_mean)
     if total <= _MAX_EXACT:
-        ways = _ways([ranks[each] for each in together], n)
+        ways = _rank_sum_counts([ranks[each] for each in together], n)
         sums = np.arange(len(ways))
         return float(ways[np.abs(sums - twice_mean) >= distance].sum() / math.comb(total, n))
     ties = [count for count in Counter(together).values() if count > 1]
@@ -290,8 +290,10 @@ def _doubled_ranks(together: Sequence[float]) -> dict[float, int]:
     return {value: found[0] + found[-1] for value, found in places.items()}
 
 
-def _ways(ranks: Sequence[int], count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return in how many ways so many of the ranks have each sum, by the sum."""
+def _rank_sum_counts(
+    ranks: Sequence[int], count: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return how many choices of `count` ranks have each sum, by the sum."""
     # The table is indexed by the number of chosen ranks, and by their sum; 40 over 20 is less than
     # 2**38.
     ways = np.zeros((count + 1, sum(ranks) + 1), np.int64)

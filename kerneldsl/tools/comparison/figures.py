@@ -82,7 +82,7 @@ def figures_of(results: Any) -> dict[str, Figure]:
     (2.0, 3.0)
     """
     finder = _Finder()
-    finder.look((), results, None)
+    finder.collect((), results, None)
     return finder.found
 
 
@@ -90,16 +90,16 @@ def figures_of(results: Any) -> dict[str, Figure]:
 class _Finder:
     found: dict[str, Figure] = field(default_factory=dict)
 
-    def look(self, path: tuple[str, ...], value: Any, unit: bool | None) -> None:
+    def collect(self, path: tuple[str, ...], value: Any, unit: bool | None) -> None:
         """Look into a value. `unit` says whether more is better of what is in it, if known."""
         if isinstance(value, Mapping):
-            self._look_into(path, value, unit)
+            self._collect_mapping(path, value, unit)
         elif isinstance(value, list):
-            self._look_through(path, value, unit)
+            self._collect_list(path, value, unit)
         elif unit is not None and _is_number(value):
             self._add(path, Figure([float(value)], unit))
 
-    def _look_into(
+    def _collect_mapping(
         self, path: tuple[str, ...], fields: Mapping[str, Any], unit: bool | None
     ) -> None:
         taken = set(_ABOUT) if not path else set()
@@ -114,15 +114,15 @@ class _Finder:
                     taken.add(name)
         for name, value in fields.items():
             if name not in taken and not _NOT_OURS.search(name) and not _is_number(value):
-                self.look((*path, name), value, _direction_within(name, value, unit))
+                self.collect((*path, name), value, _direction_within(name, value, unit))
 
-    def _look_through(self, path: tuple[str, ...], values: list[Any], unit: bool | None) -> None:
+    def _collect_list(self, path: tuple[str, ...], values: list[Any], unit: bool | None) -> None:
         if unit is not None and values and all(map(_is_number, values)):
             self._add(path, Figure([float(each) for each in values], unit))
             return
         for row in values:
             if isinstance(row, Mapping):
-                self.look((*path, *_labels(row)), row, unit)
+                self.collect((*path, *_labels(row)), row, unit)
 
     def _add(self, path: tuple[str, ...], figure: Figure) -> None:
         *where, name = path

@@ -96,7 +96,7 @@ def _vulkan() -> Finding:
     if library is None:
         return Finding(False, "the Vulkan loader was not found")
     drivers = tuple(_vulkan_drivers())
-    version = library_version(library) or _ask_vulkan_loader(library)
+    version = library_version(library) or _query_vulkan_loader(library)
     if not drivers and system_name() != "win32":
         what = "the Vulkan loader is there, but no driver (ICD) is registered with it"
         return Finding(False, what, version, (library,))
@@ -133,7 +133,7 @@ print(f"{number.value >> 22 & 127}.{number.value >> 12 & 1023}.{number.value & 4
 """
 
 
-def _ask_vulkan_loader(library: str) -> str | None:
+def _query_vulkan_loader(library: str) -> str | None:
     """Query the version of the loader, in a separate process."""
     said = tool_output(sys.executable, "-I", "-c", _ASK_LOADER, library)
     match = _VERSION.fullmatch((said or "").strip())

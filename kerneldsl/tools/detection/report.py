@@ -151,7 +151,7 @@ def backends() -> Backends:
 
 def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
     if name in provided:
-        is_usable, why = _ask_target(name, finding)
+        is_usable, why = _query_target(name, finding)
     else:
         is_usable, why = False, f"{finding.what}; {_NO_TARGET[name]}"
     return Backend(
@@ -165,7 +165,7 @@ def _report(name: str, finding: Finding, provided: tuple[str, ...]) -> Backend:
     )
 
 
-def _ask_target(name: str, finding: Finding) -> tuple[bool, str]:
+def _query_target(name: str, finding: Finding) -> tuple[bool, str]:
     """Return whether the target of a backend's name can run kernels, and the reason."""
     try:
         target = get_target(name)

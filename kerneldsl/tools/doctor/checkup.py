@@ -157,13 +157,13 @@ def _parts(run_kernels: bool) -> Iterator[tuple[str, Callable[[], Iterable[Check
     try:
         names = target_names()
     except KernelError as error:
-        yield "targets", _said(_failed("targets", error))
+        yield "targets", _collected_checks(_failed("targets", error))
         return
     for name in filter(is_hardware, names):
         try:
             target = get_target(name)
         except (KernelError, ImportError) as error:
-            yield name, _said(_failed(name, error))
+            yield name, _collected_checks(_failed(name, error))
             continue
         yield name, target.checks
         if run_kernels and target.unavailable_reason() is None:
@@ -179,7 +179,7 @@ def _devices_of(target: Target) -> Callable[[], Iterable[Check]]:
     return look
 
 
-def _said(check: Check) -> Callable[[], Iterable[Check]]:
+def _collected_checks(check: Check) -> Callable[[], Iterable[Check]]:
     return lambda: (check,)
 
 

@@ -267,7 +267,7 @@ def test_an_interpreter_completes_no_internal_names() -> None:
         "check_open",
         "check_writable",
         "code",
-        "lend",
+        "mark_foreign_use",
         "location",
         "note_use",
         "over",

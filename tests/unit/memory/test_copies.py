@@ -291,7 +291,7 @@ def test_what_a_copy_reads_lives_until_it_is_done(monkeypatch: pytest.MonkeyPatc
     """On a device whose events are not reached before we say so."""
     reached = False
     monkeypatch.setattr(_event_class(), "is_done", lambda self: reached)
-    order.let_go()
+    order.release_finished()
     freed: list[int] = []
 
     class Source(np.ndarray):
@@ -323,7 +323,7 @@ def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
         if not events:
             return False
         if self is events[0] and not others:
-            others.append(threading.Thread(target=order.let_go))
+            others.append(threading.Thread(target=order.release_finished))
             others[0].start()
             others[0].join(0.2)  # it may have to wait until this thread is through
         return self is events[0] or later_is_done
@@ -336,12 +336,12 @@ def test_a_thread_that_lets_go_takes_only_what_it_has_looked_at(
         ours.copy_from_host(sources.pop(0), stream, blocking=False)
     ((_, waiting),) = order._keep_alive.items()
     events += [event for event, _ in waiting]
-    order.let_go()
+    order.release_finished()
     others[0].join()
     assert [ref() is not None for ref in alive] == [False, not later_is_done]
     assert bool(order._keep_alive) is not later_is_done
     events[:] = events[1:]
-    order.let_go()
+    order.release_finished()
     assert not order._keep_alive
 
 
@@ -376,7 +376,7 @@ def test_page_locked_memory_of_another_device_is_kept_alive() -> None:
             ours.copy_from_host(host, stream, blocking=False)
             ((_, ((_, needed),)),) = order._keep_alive.items()
             assert any(each is host for each in needed)
-        order.let_go()
+        order.release_finished()
         assert not order._keep_alive
 
 

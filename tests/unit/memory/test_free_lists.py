@@ -154,7 +154,7 @@ def test_sizes_that_do_not_come_again_make_room():
 def test_what_others_may_use_goes_through_the_pool():
     form, free_list = form_of(5001)
     lent, used, closed = (form.empty() for _ in range(3))
-    lent.lend()
+    lent.mark_foreign_use()
     used._owner._uses = {}
     closed.close()
     with kd.Stream():

@@ -299,7 +299,7 @@ def test_memory_that_was_lent_waits_for_the_whole_device() -> None:
     pool = kd.MemoryPool("null")
     with pool:
         array = kd.empty(10, device="null")
-    array.lend()
+    array.mark_foreign_use()
     del array
     gc.collect()
     assert releases(pool)[-1].used_on == (WHOLE_DEVICE,)

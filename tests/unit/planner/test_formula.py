@@ -20,7 +20,7 @@ import kerneldsl as kd
 from kerneldsl.contract import HostShare
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.planner.choose import rank
-from kerneldsl.planner.describe import every_plan
+from kerneldsl.planner.describe import all_plans
 from kerneldsl.planner.formula import HostModel, model_formula
 from kerneldsl.planner.host import element_ns
 from kerneldsl.planner.work import ArrayReads, ElementWork
@@ -111,7 +111,7 @@ def test_the_formula_of_any_plan_gives_its_time(
         (each.problem.constants, each.candidate.mapping): each.resources
         for each in rank([asked], {})
     }
-    plan = data.draw(st.sampled_from(every_plan([asked], compiled)))
+    plan = data.draw(st.sampled_from(all_plans([asked], compiled)))
     assert plan.formula().evaluate() == pytest.approx(plan.predicted_ns, rel=1e-12)
 
 

@@ -20,7 +20,7 @@ from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, Choice, extent_class, fit_grid
 from kerneldsl.planner.choose import MAX_COMPILED, Problem, choose, estimate_resources, rank
 from kerneldsl.planner.cost import BOUND_WORDS, predict
-from kerneldsl.planner.describe import describe, every_plan
+from kerneldsl.planner.describe import all_plans, describe
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
@@ -267,7 +267,7 @@ def test_no_plan_is_illegal(
     except ResourceLimitError:
         assert not rank([asked], {((), each): takes for each in asked.mappings()})
         return
-    plans = every_plan([asked], {((), choice.candidate.mapping): takes})
+    plans = all_plans([asked], {((), choice.candidate.mapping): takes})
     assert describe([asked], choice).block_dim == choice.candidate.block_dim
     for plan in plans:
         limits = device.limits

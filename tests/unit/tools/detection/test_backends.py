@@ -67,7 +67,7 @@ def machine(monkeypatch, tmp_path):
 
     monkeypatch.setattr(probes.os.path, "isfile", is_there)
     monkeypatch.setattr(probes.os.path, "exists", lambda p: str(p) in there.paths)
-    monkeypatch.setattr(probes, "_ask_vulkan_loader", lambda library: None)
+    monkeypatch.setattr(probes, "_query_vulkan_loader", lambda library: None)
     return there
 
 
@@ -249,12 +249,12 @@ def answer(monkeypatch, reason):
 
 def test_nothing_of_nvidia_is_nothing_to_mend(machine, monkeypatch):
     answer(monkeypatch, "The library was not found. Install it")
-    assert report._ask_target("cuda", probe("cuda")) == (
+    assert report._query_target("cuda", probe("cuda")) == (
         False,
         "NVIDIA's driver was not found; kernels run on the CPU",
     )
     machine.globs["/dev/nvidia[0-9]*"] = ["/dev/nvidia0"]
-    assert report._ask_target("cuda", probe("cuda"))[1].endswith("Install it")
+    assert report._query_target("cuda", probe("cuda"))[1].endswith("Install it")
 
 
 def test_a_driver_in_an_unusual_place_is_believed(machine, monkeypatch):
@@ -271,7 +271,7 @@ def test_a_target_that_cannot_be_loaded_is_a_reason(machine, monkeypatch):
 
     monkeypatch.setattr(report, "get_target", fail)
     machine.libraries["libcuda.so.1"] = "/l/libcuda.so.1"
-    usable, why = report._ask_target("cuda", probe("cuda"))
+    usable, why = report._query_target("cuda", probe("cuda"))
     assert not usable
     assert "/x hides kerneldsl's own" in why
 
@@ -390,7 +390,7 @@ def test_the_loader_is_asked_in_a_process_of_its_own(tmp_path):
     # A file that is no library makes the child fail; this process only learns nothing.
     broken = tmp_path / "libvulkan.so.1"
     broken.write_bytes(b"\x7fELF not really")
-    assert probes._ask_vulkan_loader(str(broken)) is None
+    assert probes._query_vulkan_loader(str(broken)) is None
 
 
 # -------------------------------------------------------------------------------- files and tools
