@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -123,6 +123,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def rng() -> np.random.Generator:
     """A generator with a fresh seed, which pytest shows when the test fails."""
     return fresh_rng()
+
+
+@pytest.fixture
+def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test imports from its folder, as a command does, goes with the test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in sys.modules.keys() - before:
+        found = getattr(sys.modules[name], "__dict__", {}).get("__file__")
+        if found and Path(found).is_relative_to(tmp_path):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -22,6 +22,8 @@ from tests.cache.programs import run_script
 from tests.cache.trials import key_of, sections_of
 from tests.support.extent import full_beyond, sample
 
+pytestmark = pytest.mark.usefixtures("own_modules")
+
 SCRIPT = """
 import sys
 import numpy as np

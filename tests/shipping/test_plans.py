@@ -13,6 +13,8 @@ from kerneldsl.planner.choose import choose, estimate_resources, preferring, ran
 from tests.shipping.programs import build, run, write_package
 from tests.support.extent import full_beyond
 
+pytestmark = pytest.mark.usefixtures("own_modules")
+
 _LAUNCH = """
 import dataclasses, json, sys
 import numpy as np

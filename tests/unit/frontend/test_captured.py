@@ -322,6 +322,7 @@ def test_a_member_that_is_no_integer_is_itself_alone() -> None:
     assert [is_constant(each) for each in (Access.READ, Colour.RED, unit)] == [True, True, False]
 
 
+@pytest.mark.usefixtures("own_modules")
 def test_new_code_of_a_captured_function_is_seen(tmp_path, monkeypatch):
     """IPython's autoreload compiles an edited function alone, and gives its code to the old one."""
     path = tmp_path / "edited_functions.py"

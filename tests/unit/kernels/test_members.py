@@ -19,6 +19,8 @@ from targets.null.target import NullTarget
 from tests.support.extent import sample
 from tests.unit.kernels.test_spaces import shifted, sums
 
+pytestmark = pytest.mark.usefixtures("own_modules")
+
 SIGNATURE = "float32[::1], float32[::1]"
 
 

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def commands_own_modules(own_modules: None) -> None:
     """What a command imports from the test's folder goes with the test."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in sys.modules.keys() - before:
-        found = getattr(sys.modules[name], "__dict__", {}).get("__file__")
-        if found and Path(found).is_relative_to(tmp_path):
-            del sys.modules[name]
 
 
 @pytest.fixture
