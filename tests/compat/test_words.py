@@ -179,6 +179,15 @@ def test_prints_of_tuples(capfd):
     assert capfd.readouterr().out == "(1, (-0.0, 3)) (1, 1, 1) (1.5,) ((), True)\n"
 
 
+def test_an_index_beyond_a_shape_has_the_words_of_python():
+    @cuda.jit(debug=True, opt=False)
+    def kernel(x):
+        x.shape[-cuda.threadIdx.x]
+
+    with pytest.raises(IndexError, match="tuple index out of range"):
+        kernel[1, 3](np.zeros(2))
+
+
 def test_a_bfloat16_has_six_decimals_in_prints(capfd):
     @cuda.jit
     def kernel():
