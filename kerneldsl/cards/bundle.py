@@ -63,7 +63,7 @@ def mimebundle(
 ) -> dict[str, str]:
     """Return the forms of a value that are wanted; never raises.
 
-    - `thing`: of one of the classes of `CARDS`.
+    - `thing`: an object of a class in `CARDS`.
     - `include`, `exclude`: MIME types that are wanted, and those that are not.
     - returns: MIME type to text.
 

@@ -43,12 +43,12 @@ def listing(
     trusted remove the style and every attribute.
 
     - `text`: the code.
-    - `language`: what Pygments calls its language; ``None`` if it has no name for it.
+    - `language`: Pygments' name of the language; ``None`` if it has none.
     - `first`: number of the first line.
     - `joins`: number of a line to the line of the source that it was made from; those of one line
       have one color.
     - `remarks`: number of a line to what is said below it.
-    - `whole`: how a reader gets all of the code, where not all of it is shown.
+    - `whole`: call that returns all of the code, if not all is shown.
     """
     joins, remarks = joins or {}, remarks or {}
     lines = text.rstrip("\n").split("\n")

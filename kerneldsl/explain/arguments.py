@@ -65,11 +65,11 @@ def read_given(
 ) -> Given:
     """Read arguments, or what `sizes` says of a signature's.
 
-    - `names`: of the parameters.
-    - `kinds`: of the arguments.
+    - `names`: names of the parameters.
+    - `kinds`: kinds of the arguments.
     - `arguments`: the arguments themselves; ``None`` for a signature.
     - `written`: positions of the parameters that the kernel writes.
-    - `sizes`: of a signature, name of a parameter to its value, or to the shape of an array.
+    - `sizes`: value of an integer or shape of an array, by parameter, for a signature.
     - `extent`: of a launch over one; arrays of its rank, and integers beside one axis, are assumed
       to have it.
     - raises `ArgumentTypeError` if `sizes` is no mapping, or has a value or a shape that is no

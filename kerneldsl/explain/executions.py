@@ -45,7 +45,7 @@ class Executions:
     - `function`: the kernel.
     - `indices`: expressions of its values.
     - `branches`: node of a branch or loop to what was met of it.
-    - `extent`: of a launch over an extent.
+    - `extent`: extent of the launch, if it has one.
     - `given`: names of the symbols that a launch gives values.
     - `met`: Symbol of a share or of rounds to its value in the launch that was run.
     """

@@ -76,8 +76,8 @@ def explain_kernel(
     - `device`: the device that it would be launched on.
     - `compiled`: compiles the kernel, for its registers and for what the optimizing passes did.
     - `block`, `grid`: the launch.
-    - `extent`: of a launch over an extent.
-    - `sizes`: of a signature: name of a parameter to its value, or to the shape of an array.
+    - `extent`: extent of the launch, if it has one.
+    - `sizes`: value of an integer or shape of an array, by parameter, for a signature.
     - `shared_bytes`: dynamic shared memory of a block.
     """
     import_sympy()  # before what takes long

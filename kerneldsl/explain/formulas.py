@@ -76,7 +76,7 @@ def launch_formulas(
 ) -> Formulas:
     """Return the formulas of a launch that was run.
 
-    - `tallies`: what was counted.
+    - `tallies`: the counts.
     - `function`, `indices`: the kernel, and the expressions of its values.
     - `arrays`, `scalars`: the parameters that are arrays, and those that are numbers, by name.
     - `is_sampled`: whether the counts are estimates.

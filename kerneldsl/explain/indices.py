@@ -46,7 +46,7 @@ class Indices:
     """Expressions of a kernel's values.
 
     - `function`: the kernel.
-    - `ndim`: of a launch over an extent, its axes. The last one is along x.
+    - `ndim`: number of axes of the extent, if the launch has one. The last one is along x.
     """
 
     def __init__(self, function: Function, ndim: int | None) -> None:

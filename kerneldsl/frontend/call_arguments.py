@@ -49,12 +49,12 @@ def bind_arguments(
 ) -> dict[str, ast.expr]:
     """Map parameters to the expressions that a call gives them.
 
-    - `name`: what is called, for the message.
+    - `name`: name of the called function, for the message.
     - `parameters`: its parameters, in order.
-    - `required`: how many of them have no default; by default all.
+    - `required`: number of parameters without a default; by default all.
     - `aliases`: other spellings of parameters.
     - `optional`: parameters with a default, wherever they are.
-    - `positional_count`: how many of them can be given by position; by default all.
+    - `positional_count`: number of parameters that can be passed by position; by default all.
     - returns: in the order of the parameters; parameters that are left out are missing.
     """
     aliases = aliases or {}

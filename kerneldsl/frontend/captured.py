@@ -259,7 +259,7 @@ class GlobalReader(Reader):
 class CellReader(Reader):
     """Reads a variable of an enclosing function.
 
-    - `cell`: of the closure.
+    - `cell`: cell of the closure.
     - `name`: its name there.
     """
 

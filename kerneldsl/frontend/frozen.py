@@ -23,7 +23,7 @@ class FrozenArrays:
     What was writable for a while may have changed, so making it read-only again does not help.
 
     - `value`: the captured constant.
-    - `arrays`: those in it, and those they are views of.
+    - `arrays`: arrays in it, and the arrays that they are views of.
     - `cell`: holds `value` until an array is found writable, for readers that do not call.
     """
 

@@ -75,7 +75,7 @@ class FunctionArguments(IntrinsicCalls):
     ) -> GivenFunction:
         """Return a function in this one as an argument, with the constants that it reads.
 
-        - `defaults`: those default values that are in no variable yet.
+        - `defaults`: default values that are in no variable yet.
         """
         values = []
         for name in self._needed_by(local):

@@ -107,8 +107,8 @@ def number_in_text(
 ) -> int | None:
     """Return which code of a text, as this interpreter compiles it, is that of a function.
 
-    - `text`: of :func:`text_of_function`.
-    - `imported`: of :func:`imported_names`.
+    - `text`: result of :func:`text_of_function`.
+    - `imported`: result of :func:`imported_names`.
     - returns: its number among those with its name on its line; several lambdas may be on a line.
     """
     code, names = function.__code__, ", ".join(imported)

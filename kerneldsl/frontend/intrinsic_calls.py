@@ -42,7 +42,7 @@ MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
 class IntrinsicCalls(OutsideValues, ABC):
     """Rewrites what one function calls or reads of the language.
 
-    - `scope`: what names mean.
+    - `scope`: meanings of names.
     - `taken`: names that the function uses.
     - `local_constants`: locals that are bound once.
     - `local_functions`: functions that are in the function.

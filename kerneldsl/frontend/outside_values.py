@@ -61,7 +61,7 @@ __all__ = [
 class OutsideValues(Transformer):
     """Gives values from outside a function their names in its normal form.
 
-    - `scope`: what names mean.
+    - `scope`: meanings of names.
     - `taken`: names that the function uses.
     - `is_plain`: whether it is a Numba function, in which everything but a call of another is left
       alone.

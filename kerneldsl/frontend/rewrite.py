@@ -44,7 +44,7 @@ _NO_FUNCTION_VALUES = "A kernel calls functions; they are not values"
 class Rewriter(FunctionArguments):
     """Rewrites the statements of one function.
 
-    - `scope`: what names mean.
+    - `scope`: meanings of names.
     - `make_callee`: gives the unit of a called function.
     - `taken`: names that the function uses.
     - `local_constants`: locals that are bound once.

@@ -339,7 +339,7 @@ def is_of_program(filename: str) -> bool:
 def texts_of_program(filename: str) -> Iterator[str]:
     """Find texts that may be the program's; callers compare it with the code.
 
-    - `filename`: what the interpreter calls the text.
+    - `filename`: file name that the interpreter gives to the text.
     """
     if filename == _COMMAND:
         text = _command(sys.orig_argv)

@@ -76,8 +76,8 @@ class Accesses:
     """Accesses of the operations of one kernel.
 
     - `function`: the kernel.
-    - `kinds`: of its arguments.
-    - `promises`: what holds of them.
+    - `kinds`: kinds of the arguments.
+    - `promises`: promises about the arguments.
     """
 
     def __init__(self, function: Function, kinds: Sequence[Kind], promises: Promises) -> None:

@@ -154,8 +154,8 @@ def _check_chains(
     """Refuse chains that not every block of a launch goes through once.
 
     - `function`: a kernel with chains.
-    - `spec`: what it was read for.
-    - `problems`: what threads of the grid may not reach.
+    - `spec`: specialization for which it was read.
+    - `problems`: barriers that threads of the grid may not reach.
     - raises `UnsupportedConstructError` for an operation in a loop or under a condition, and for a
       state that is named twice. For operations before a part is taken. For a state that is only
       counted: the last block that looks back begins the count of the next launch. For a value that

@@ -25,7 +25,7 @@ class Intervals:
     """The barrier intervals of a kernel.
 
     - `function`: the kernel.
-    - `accesses`: what its operations write.
+    - `accesses`: memory that its operations write.
     - `group`: the threads that the barriers are between.
     """
 
@@ -46,7 +46,7 @@ def doubt_of_memory(
 
     - `owners`: the memory.
     - `operation`: loads from it.
-    - `intervals`: by groups of threads; ``None`` if loads are never the same for several threads.
+    - `intervals`: intervals by group of threads; ``None`` if loads are never uniform.
     """
     if any(map(is_own, owners)):
         return Scope.THREAD, "a thread's own array"

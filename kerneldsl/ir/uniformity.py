@@ -70,7 +70,7 @@ def uniformity_of(
     """Analyze a kernel.
 
     - `function`: the kernel.
-    - `kinds`: of its arguments.
+    - `kinds`: kinds of the arguments.
     - `groups`: groups of threads for which loads may be the same.
     - `arguments_may_overlap`: whether array arguments may be the same memory.
     - `trusts_loads`: whether a load can be the same for several threads at all.

@@ -44,7 +44,7 @@ def reduce_function(
 
     - `wrapper`: the object.
     - `function`: the Python function it wraps.
-    - `*arguments`: what its class is called with beside the function, such as a kernel's options.
+    - `*arguments`: arguments of its class besides the function, such as a kernel's options.
     - raises `SourceUnavailableError` if the source has to travel and cannot be found.
     - raises `pickle.PicklingError` if a captured value cannot be pickled.
     """

@@ -226,8 +226,8 @@ def _take_barriers(compiler: Compiler, specialization: Specialization, facts: Ba
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
     """Return the key of a specialization's code.
 
-    - `compiler`: what compiles it.
-    - `specialization`: what is compiled.
+    - `compiler`: compiler of the specialization.
+    - `specialization`: the specialization to compile.
     - `anew`: look at everything again that may have changed while the code was made.
     - raises `UncacheableError` if such code is not kept.
     """

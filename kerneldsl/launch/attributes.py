@@ -109,9 +109,9 @@ def check_attributes(
     """Check a launch against what the device has.
 
     - `kernel`: name of the kernel.
-    - `config`: what is launched.
-    - `device`: where.
-    - `resources`: what the kernel takes, if that is known.
+    - `config`: configuration of the launch.
+    - `device`: device of the launch.
+    - `resources`: resources of the kernel, if they are known.
     - `syncs_grid`: whether it is the kernel's barrier of the grid for which a launch is
       cooperative.
     - raises `LaunchConfigError`: the device has no such launches, the cluster does not divide the

@@ -221,7 +221,7 @@ def check_limits(
       will choose.
     - `static_shared_bytes`, `shared_bytes`: shared memory that the kernel declares and that the
       launch adds, in bytes a block.
-    - `extent`: of ``forall``, where the grid follows from that.
+    - `extent`: extent of ``forall``, if the grid follows from it.
     - raises `LaunchConfigError` naming the driver's limit, its value and the value found.
     """
     limits = device.limits

@@ -305,7 +305,7 @@ def _read_package(name: str) -> _Table:
 def read_table(path: Path) -> dict[TunedLaunch, PlanChoices]:
     """Read a file of tuned plans; what is not readable gives none.
 
-    - `path`: as ``kerneldsl tune export --best`` writes it.
+    - `path`: a file that ``kerneldsl tune export --best`` has written.
     """
     from kerneldsl.launch.tuned_launch import TunedLaunch
 

@@ -84,7 +84,7 @@ class FailedLaunch:
         """Run the kernel on the CPU, if that is allowed and safe.
 
         - `launch`: launches on the CPU with the arguments it is given.
-        - `announced`: what has been warned of for this kernel.
+        - `announced`: fallbacks that were already announced for this kernel.
         - returns: whether it ran; if not, the caller raises `error`, which names what may be
           half-written.
         """

@@ -62,22 +62,22 @@ class KernelState:
     """One normal form of a kernel; a captured constant that changes makes another one.
 
     - `unit`: the normal form.
-    - `traits`: what the analysis found.
+    - `traits`: results of the analysis.
     - `options`: the kernel's.
     - `signatures`: the declared kinds of the parameters, and their codes.
-    - `captured`: what reads each captured constant, and what it was.
-    - `promises`: what launches have checked of their arguments.
+    - `captured`: readers of the captured constants, and their values.
+    - `promises`: facts about the arguments that launches have checked.
     - `loaded`: key of a request to executable, for the fast path.
     - `choices`: key of a request to what was planned for it; of a request that leaves the member of
       a space open, all but the promises.
     - `constants`: values of the compile-time parameters.
     - `hidden`: arrays from outside, which launches add to the arguments.
-    - `parameter_count`: how many arguments a launch is given.
+    - `parameter_count`: number of arguments of a launch.
     - `of_member`: finds the state for a member of the kernel's space, if it has one.
     - `forms`: all but the promises of what code is compiled for, to the specializations it was
       compiled for.
     - `code`: the kernel's own code, if it is not compiled from the unit.
-    - `store`: as of the definition.
+    - `store`: the definition's store.
     - `links`: whether the kernel calls linked functions.
     - `counted`: the unit with the work that the planner counts. For a kernel with its own code that
       is the CPU function, if it has one.

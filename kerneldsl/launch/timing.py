@@ -70,7 +70,7 @@ def measure(
 
     - `launch`: starts it.
     - `wait`: waits until it has finished.
-    - `samples`: how many samples to take, at least 1.
+    - `samples`: number of samples, at least 1.
     - `device`, `includes`: for the report.
     """
 

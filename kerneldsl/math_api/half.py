@@ -85,7 +85,7 @@ _FUSED = {"hfma(a, b, c)": f"bitcast(fused_bits({_BITS}), np.float16)"}
 def texts(narrow: str, exact: dict[str, str], rounded: dict[str, str]) -> str:
     """Return the text of functions; their heads and expressions are given.
 
-    - `narrow`: what the text calls the narrow type.
+    - `narrow`: name of the narrow type in the text.
     """
     return "\n\n".join(
         [

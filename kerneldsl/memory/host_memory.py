@@ -217,7 +217,7 @@ class FreeList:
     - `blocks`: their addresses; the last one is taken first.
     - `nbytes`: size of each.
     - `pool`: the default pool of a device.
-    - `counts`, `sums`: of the pool and of its device.
+    - `counts`, `sums`: counts of the pool and of its device.
     - `is_open`: whether blocks may be taken and put: no if the pool has a limit.
     """
 

@@ -183,7 +183,7 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
     """Fit the constants to measured plans of some launches, all on one device.
 
     - `launches`: the plans of each launch that were measured; launches with one plan show nothing.
-    - `start`: where to begin; by default the constants as they ship.
+    - `start`: initial constants; by default the shipped ones.
     - raises `ValueError` if no launch has two plans.
     """
     spaces = [list(each) for each in launches if len(each) > 1]

@@ -39,7 +39,7 @@ _SHARED_STEP = 256
 class _Sliders:
     """Sliders that change an explorer, and what it shows below them.
 
-    - `explorer`: what they change.
+    - `explorer`: the explorer that they change.
     - raises `ToolMissingError` if ipywidgets is not installed.
     """
 

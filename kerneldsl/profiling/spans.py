@@ -33,11 +33,11 @@ class Span:
     """A call from its begin to its end, by the host's clock in ns.
 
     - `kind`, `name`: as :class:`~kerneldsl.profiling.activities.Activity` has them.
-    - `device`: where.
-    - `stream`: what stands for the stream; ``None`` for the default one.
+    - `device`: the device of the work.
+    - `stream`: identity of the stream; ``None`` for the default one.
     - `nbytes`: bytes that are moved or taken.
     - `detail`: further information.
-    - `depth`: how many spans of its thread are around it.
+    - `depth`: number of spans of its thread around it.
     - `thread`, `thread_name`: the calling thread: a number that no other thread of the process has,
       and the name.
     - `begin_ns`, `end_ns`: when; `end_ns` is 0 while it is open.
@@ -45,7 +45,7 @@ class Span:
     - `timer`: returns the time on the device, once it has come to the end.
     - `device_begin_ns`, `device_ns`: when it began on the device, by the host's clock, and how long
       it took there.
-    - `code`: of a launch, what was started.
+    - `code`: the started code of a launch.
     """
 
     __slots__ = (

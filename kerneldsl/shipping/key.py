@@ -36,7 +36,7 @@ def shipped_keys(
     - `specialization`: what it computes, for which arguments. Its architecture is no part of the
       key.
     - `family`: who compiles it, `Compiler.code_family`.
-    - `architectures`: of `Compiler.shipped_architectures`.
+    - `architectures`: result of `Compiler.shipped_architectures`.
     - raises `UncacheableError` if such code is not shipped, because it depends on more than can be
       found out.
     """

@@ -247,7 +247,7 @@ def make_form(unit: FunctionUnit, traits: KernelTraits) -> tuple[str, list[Any]]
     """Return the key and the form of a kernel; ``None`` if it may depend on anything else.
 
     - `unit`: the normal form; one that is rewritten for arguments has no form.
-    - `traits`: what was found of it.
+    - `traits`: results of the analysis.
     """
     if unit not in _made:
         _made[unit] = _make_form(unit, traits)

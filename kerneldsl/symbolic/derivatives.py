@@ -215,8 +215,8 @@ def derived_text(reading: Reading, values: list[Any], name: str) -> tuple[str, b
     """Return the text of a kernel, and whether what it computes of integers may be no integer.
 
     - `reading`: a kernel.
-    - `values`: what is stored in the place of each value.
-    - `name`: what the kernel is called.
+    - `values`: expressions that are stored in place of the values.
+    - `name`: name of the kernel.
     - raises `UnsupportedConstructError` where a value has no word in the language, or an array is
       read after it was written.
     """

@@ -83,7 +83,7 @@ def check_constants(system: System, name: str, dtype: Any, given: Mapping[str, A
     """Refuse integers of expressions that do not fit the integers of a launch.
 
     - `system`: the expressions.
-    - `name`: of the kernel.
+    - `name`: name of the kernel.
     - `dtype`: in which integers of the arrays are computed; a float if there are none.
     - `given`: arguments of the launch, or their kinds, by their names.
     - raises `ArgumentValueError` where one does not.

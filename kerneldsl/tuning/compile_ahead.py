@@ -39,7 +39,7 @@ class CompileAhead:
 
     - `request`: the launch.
     - `candidates`: its plans.
-    - `processes`: how many at the same time; by default as many as can run at once on the host.
+    - `processes`: number of processes; by default as many as can run at once on the host.
     """
 
     def __init__(

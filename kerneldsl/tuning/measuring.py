@@ -57,7 +57,7 @@ _ASSUMED_BYTES = 64 << 20
 class Stopwatch:
     """Times launches by the device's clock.
 
-    - `stream`: where the launches are made.
+    - `stream`: stream of the launches.
     - `before`: called before each launch that is timed, and not timed: to empty a cache.
     - `make_wait`: returns what keeps the device at work while launches are queued. It is not used
       with `before`.

@@ -56,7 +56,7 @@ class Session:
     - `request`: the launch.
     - `args`: its arguments.
     - `bind_with`: binds the launch with a plan to these arguments.
-    - `options`: how.
+    - `options`: options of tuning.
     - `candidates`: its plans, the planner's choice first.
     """
 
@@ -338,7 +338,7 @@ class ProgressBar:
 class Arguments:
     """Arguments of a launch that is made many times.
 
-    - `args`: as the launch takes them.
+    - `args`: arguments of the launch.
     - `written`: positions of the arrays that the kernel writes.
     - `rtol`: how far floats may lie from what is right, relative to the largest of an array. By
       default it is the square root of the element type's precision. Integers have to be equal.

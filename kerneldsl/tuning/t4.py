@@ -68,7 +68,7 @@ def t4_result(plan: PlanChoices, measured: Measured) -> dict[str, Any]:
 def to_document(records: LaunchRecords, *, best_alone: bool = False) -> dict[str, Any]:
     """Return the records of a launch as a document.
 
-    - `records`: of one launch.
+    - `records`: records of one launch.
     - `best_alone`: without all but the chosen plan, and without what only this machine's cache can
       use: a table that a package ships.
     """

@@ -130,7 +130,7 @@ def group_settings(
     - `controller`: such as ``"memory"``.
     - `unified`, `first`: file of the setting in the second and in the first version of control
       groups; ``None`` leaves that version out.
-    - `root`: where the system's files begin, which is another folder in tests.
+    - `root`: root folder of the system's files, which is another one in tests.
     """
     folder = Path(root, "sys/fs/cgroup")
     for line in _read(Path(root, "proc/self/cgroup")).splitlines():

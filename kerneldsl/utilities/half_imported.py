@@ -22,7 +22,7 @@ _PACKAGES = frozenset({"kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernel
 def refuse_half_imported(error: BaseException, kernel: str) -> None:
     """Raise an error that names the import if a launch met a module that is being imported.
 
-    - `error`: what the launch raised.
+    - `error`: the error that the launch raised.
     - `kernel`: the name of the kernel.
     - raises `KernelError` with the module, and what to do.
     """

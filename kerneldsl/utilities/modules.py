@@ -120,7 +120,7 @@ def may_be_shipped() -> bool:
 def import_sympy(purpose: str) -> Any:
     """Return the module ``sympy``.
 
-    - `purpose`: what is done with it, as a sentence of the error.
+    - `purpose`: use of the module, as a sentence of the error.
     - raises `ToolMissingError` if it is not installed.
     """
     try:

@@ -15,7 +15,7 @@ def written_function(name: str, text: str, namespace: Mapping[str, Any], maker: 
 
     - `name`: the function that the text defines.
     - `text`: its ``def``, and those of others, if it has them.
-    - `namespace`: what the names in the text mean. The function gets its own dictionary.
+    - `namespace`: meanings of the names in the text. The function gets its own dictionary.
     - `maker`: the module that wrote it, which the function calls its own.
     - returns: the same text has the same file name in every process, so that its code is cached.
 

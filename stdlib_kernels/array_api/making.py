@@ -61,7 +61,7 @@ def elementwise(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function of arrays from one of numbers, with its name and its summary; a decorator.
 
-    - `ufunc`, `kinds`, `properties`: as of `Rule`.
+    - `ufunc`, `kinds`, `properties`: fields of `Rule`.
     - `example`: the elements of one array or two, and those of the result.
     - `others`: the functions of numbers for kinds that have their own.
     """

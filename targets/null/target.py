@@ -40,7 +40,7 @@ class NullTarget(Target):
     - `launches`: every launch that a driver would have taken, oldest first.
     - `driver`: takes the launches of native code.
     - `peer_access`: each device and peer with enabled access.
-    - `faults`: which operations fail next, and which devices are lost.
+    - `faults`: operations that fail next, and lost devices.
     """
 
     name = "null"
@@ -91,7 +91,7 @@ class NullTarget(Target):
     def lose(self, device: Device, error: DriverError | None = None) -> None:
         """Take a device out of use, or all of them, as a fatal error does.
 
-        - `device`: where the error came from.
+        - `device`: device of the error.
         - `error`: the error that did it; without it an illegal address, which takes all of them.
         """
         first = error or fault(

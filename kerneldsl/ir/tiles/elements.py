@@ -90,7 +90,7 @@ class ElementCode(ABC):
     """Writes the elements of one operation on tiles.
 
     - `emitter`: writes the regions.
-    - `shape`: of its tile.
+    - `shape`: shape of the tile.
     """
 
     def __init__(self, emitter: Emitter, operation: Operation, shape: tuple[int, ...]) -> None:

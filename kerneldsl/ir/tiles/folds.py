@@ -218,7 +218,7 @@ class Combiner:
     - `operation`: names its fold.
     - `kind`: numba's type of what is combined.
     - `context`: the target context.
-    - `builder`: where instructions go.
+    - `builder`: builder at the place of the instructions.
     """
 
     def __init__(

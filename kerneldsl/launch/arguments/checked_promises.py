@@ -34,7 +34,7 @@ _MAX_KNOWN = 256
 class PromiseTable:
     """The promises that were found for one kernel.
 
-    - `traits`: what the kernel writes.
+    - `traits`: traits with the arrays that the kernel writes.
     """
 
     def __init__(self, traits: KernelTraits) -> None:
@@ -54,8 +54,8 @@ class PromiseTable:
         """Return the number of all that holds of a launch's arguments.
 
         - `binding`: the arguments, with the addresses that the kernel will see.
-        - `extent`: of ``forall``.
-        - `threads`: of an explicit launch along each axis.
+        - `extent`: extent of ``forall``.
+        - `threads`: threads of an explicit launch along each axis.
         """
         places = self._places.get(binding.codes)
         if places is None:
@@ -112,8 +112,8 @@ def promises_of(
     """Find all that holds of a launch's arguments.
 
     - `arrays`: the arrays among the arguments, with the addresses that the kernel will see.
-    - `extent`: of ``forall``; empty for an explicit launch.
-    - `threads`: of an explicit launch along each axis; empty for ``forall``.
+    - `extent`: extent of ``forall``; empty for an explicit launch.
+    - `threads`: threads of an explicit launch along each axis; empty for ``forall``.
     - `integers`: the int64 scalars among the arguments.
     - `written`: positions of the arguments that the kernel may write
       (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).

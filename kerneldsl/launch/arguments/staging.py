@@ -100,7 +100,7 @@ def launch_staged(
 ) -> None:
     """Copy arrays in, launch, wait, and copy back those that the kernel can write.
 
-    - `device`: where the kernel runs.
+    - `device`: device of the kernel.
     - `arrays`: the arguments in host memory.
     - `values`: the flat values of the launch; the pointers of `arrays` are replaced.
     - `launch`: a function that starts the kernel with the given values.

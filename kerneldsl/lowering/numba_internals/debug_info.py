@@ -153,7 +153,7 @@ class Variables:
     """Keeps each variable of the program in memory of the thread, where debuggers read it.
 
     - `assignments`: the operations that assign variables, of one or several types.
-    - `lines`: what describes the variables; ``None`` to keep them in memory alone.
+    - `lines`: descriptions of the variables; ``None`` to keep them in memory only.
     """
 
     def __init__(

@@ -54,12 +54,12 @@ class Reading:
 
     - `unit`: the function.
     - `wrt`: the parameter by which derivatives are taken.
-    - `stores`: what a kernel stores.
+    - `stores`: values that the kernel stores.
     - `results`: path and value of each ``return`` of a function.
     - `loads`: Symbol to the array and the index of the element that it stands for.
     - `places`: Symbol to the text of an index or extent, ``out.shape[0]`` for instance.
     - `numbers`: Symbol to the name of a parameter.
-    - `indices`: those that ``kd.grid`` gives; none where the kernel does not need them.
+    - `indices`: indices that ``kd.grid`` returns; none if the kernel does not need them.
     """
 
     def __init__(self, unit: FunctionUnit, wrt: str) -> None:

@@ -29,8 +29,8 @@ _SHORT_DIGITS = 4
 def python_text(context: Any, builder: ir.IRBuilder, value: ir.Value, bits: int) -> ir.Value:
     """Write a call that makes the text; returns the address of memory of this function's frame.
 
-    - `context`: where constant strings are made.
-    - `builder`: where to write it.
+    - `context`: context that makes constant strings.
+    - `builder`: builder at the place of the code.
     - `value`: a double.
     - `bits`: bits of the number that it was.
     """

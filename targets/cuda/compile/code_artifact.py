@@ -53,7 +53,7 @@ class CodeArtifact(CudaArtifact):
     """A kernel of a program's own code.
 
     - `device_code`: the kernel and its module.
-    - `image_parts`: what the driver loads, with what is known of it.
+    - `image_parts`: the image that the driver loads, with its properties.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ def compile_error(log: str, what: str, source: CudaText, arch: str) -> DeviceCod
     """Compose the error for a log, in ten lines at most.
 
     - `log`: the compiler's log, which :attr:`KernelError.details` then shows.
-    - `what`: what was compiled, in a few words.
+    - `what`: name of the compiled code, in a few words.
     - `arch`: the architecture that it was compiled for.
     """
     errors = [each for each in read_log(log) if each.is_error]

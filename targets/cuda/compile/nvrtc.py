@@ -126,7 +126,7 @@ def compile_text(
     - `source`: the text and its name.
     - `arch`: the architecture, such as ``"sm_90"``.
     - `options`: the user's options.
-    - `form`: what is made: a cubin, PTX or LTO-IR, which is always relocatable.
+    - `form`: form of the code: a cubin, PTX or LTO-IR, which is always relocatable.
     - `expressions`: name expressions to instantiate and to look up, such as ``"scale<float>"``.
     - `is_relocatable`: whether a linker will resolve names of other files.
     - raises `CompileError` if the source is refused: at the line and column of the first error,

@@ -79,7 +79,7 @@ class CudaExecutable(Executable):
     Raises `CompileError` where the driver's assembler refused the PTX. Raises `DriverError` where
     the device has no room, or has failed.
 
-    - `resources`: what the driver's assembler gave the kernel.
+    - `resources`: resources that the driver's assembler reported.
     - `load_seconds`: what loading cost, assembling the PTX included; the driver remembers assembled
       code.
     """

@@ -40,7 +40,7 @@ class CudaBuffer(Buffer):
 
     - `driver`: the driver that allocates it.
     - `device`: on which device.
-    - `nbytes`: how much; 0 is allowed and has address 0.
+    - `nbytes`: number of bytes; 0 is allowed and has address 0.
 
     Notes
     -----

@@ -45,7 +45,7 @@ define float @probe(float %a, float %b, float %c) {
 def definition(symbol: str, name: str, kind: str, has_fma: bool) -> str:
     """Return the text of a module that defines a function under a symbol.
 
-    - `symbol`: what the function is called by in LLVM.
+    - `symbol`: name of the function in LLVM.
     - `name`: one of `FUNCTIONS`.
     - `kind`: ``"float"`` or ``"double"``: the type of arguments and result.
     - `has_fma`: whether the processor multiplies and adds with one rounding.
@@ -99,7 +99,7 @@ def replace_math(module: Any, machine: Any) -> None:
 
     - `module`: is changed in place. It is not optimized yet, and powers by constants are
       simplified.
-    - `machine`: what the module is compiled for.
+    - `machine`: target machine of the module.
     """
     found = [f for f in module.functions if f.is_declaration and f.name in _SYMBOLS]
     if not found:

@@ -172,7 +172,7 @@ def expression_of(
     A product that does not change in the innermost loop is computed before it if the loop then
     computes less.
 
-    - `value`: of 32 bits.
+    - `value`: a value of 32 bits.
     - `depth`: takes an atom, and returns in how many loops it gets its value.
     - `simplify`: takes a polynomial, and returns an equal one in which what has been computed is an
       atom.

@@ -65,7 +65,7 @@ def _depends(value: Value, region: Region) -> bool:
 def take_own_tiles(others: Region, pipelined: Region, known: dict[Value, Interval]) -> None:
     """Let the threads that multiply take tiles by warpgroups.
 
-    - `others`: what these threads do.
+    - `others`: operations of these threads.
     - `pipelined`: the region of the loop with the products.
     - `known`: intervals of integers.
     """

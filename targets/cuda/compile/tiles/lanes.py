@@ -25,7 +25,7 @@ _ALL_LANES = 0xFFFFFFFF
 class Lanes:
     """The lanes of a thread's warp.
 
-    - `code`: where their operations go.
+    - `code`: code to which their operations are added.
     - `whole`: whether only threads of whole warps take part.
     """
 

@@ -32,7 +32,7 @@ def order_tiles(function: Function, kinds: Sequence[Kind], promises: Promises) -
     threads wait between.
 
     - `function`: a kernel with tile operations.
-    - `kinds`: of its arguments.
+    - `kinds`: kinds of the arguments.
     - `promises`: what holds of them: arrays that are not promised to be different memory may be the
       same.
     """
@@ -111,7 +111,7 @@ class Turns:
     """Stores of tiles in the loops of one kernel.
 
     - `function`: the kernel.
-    - `kinds`: of its arguments.
+    - `kinds`: kinds of the arguments.
     """
 
     def __init__(self, function: Function, kinds: Sequence[Kind]) -> None:

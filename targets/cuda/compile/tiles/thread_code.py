@@ -63,7 +63,7 @@ class ThreadCode:
     """Writes code of one thread.
 
     - `context`: the target context.
-    - `builder`: where the code goes.
+    - `builder`: builder at the place of the code.
     - `block_dim`: threads of the block along x, y and z.
     """
 

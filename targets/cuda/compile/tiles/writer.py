@@ -75,7 +75,7 @@ class TileWriter:
     - `emitter`: writes all other operations.
     - `function`: the kernel. Branches and loops hand on its tiles by copies afterwards.
     - `block_dim`: threads of the block along x, y and z.
-    - `accesses`: what its operations read and write.
+    - `accesses`: memory that its operations read and write.
     - `arch`: the architecture.
     - `pipeline`: its passes plan products.
     - `by_warpgroups`: whether warpgroups multiply its tiles.
