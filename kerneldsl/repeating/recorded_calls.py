@@ -27,7 +27,7 @@ from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.placement.devices import current_device
+from kerneldsl.placement.devices import current_device, host_device
 from kerneldsl.repeating.recorded import (
     NotKnown,
     Recorded,
@@ -42,6 +42,7 @@ from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 __all__ = [
     "Repeated",
     "end_by",
+    "host_threads",
     "is_captured",
     "launch",
     "launch_over",
@@ -104,6 +105,11 @@ def run_on_host(function: Callable[..., None], /, *args: Any) -> None:
     It does what kernels cannot, such as refusing an index that one has found.
     """
     _start(function, args)
+
+
+def host_threads() -> int:
+    """Return the number of threads that share a launch on the host's cores."""
+    return host_device().thread_count() or 1
 
 
 def end_by(make: Callable[..., R], /, *args: Any) -> R:

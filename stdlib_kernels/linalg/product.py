@@ -2,15 +2,15 @@
 
 A block computes one tile of the product. It goes along the inner dimension tile by tile.
 Each thread loads one element of each factor, all threads wait, and each adds up the products. Large
-matrices of floats are multiplied on a GPU by `multiply_blocks`, large ones on a CPU by
-`multiply_panels`, stacks of small ones by `multiply_batches`. Large matrices of 16-bit floats are
-multiplied by `multiply_mma`.
+matrices of floats are multiplied on a GPU by `multiply_blocks`, stacks of small ones by
+`multiply_batches`. Large matrices of 16-bit floats are multiplied by `multiply_mma`. It also
+multiplies other floats on a CPU. `multiply_panels` does the rest there, with the same bits.
 
-On a CPU, each thread adds up eight elements of a column. A panel contains `WIDTH` bytes of each row
-of the second factor, one row after the other. It is read from its beginning to its end. The threads
-of a block are its columns. A row of them is two vectors of the widest processors, and the sums of
-eight rows are sixteen, which fit into registers. If there are fewer last rows or columns, the
-preceding ones are computed once more, with the same bits.
+By panels, each thread adds up eight elements of a column. A panel contains `WIDTH` bytes of each
+row of the second factor, one row after the other. It is read from its beginning to its end. The
+threads of a block are its columns. A row of them is two vectors of the widest processors, and the
+sums of eight rows are sixteen, which fit into their registers. If there are fewer last rows or
+columns, the preceding ones are computed once more, with the same bits.
 
 References
 ----------
@@ -23,14 +23,13 @@ order.
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.repeating.recorded_calls import launch, launch_over
+from kerneldsl.repeating.recorded_calls import host_threads, launch, launch_over
 from stdlib_kernels import elementwise
 from stdlib_kernels.arrays import (
     allocate,
@@ -241,7 +240,8 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
     """Multiply by the kernel that suits the shapes."""
     rows, columns = out.shape[-2:]
     if is_on_host(out):
-        is_large, multiply_large = fits_panels(out, a.shape[-1]), multiply_panels
+        is_large = fits_panels(out, a.shape[-1])
+        multiply_large = multiply_mma if is_large and fits_tiles(a, b, out) else multiply_panels
     else:
         is_large = out.dtype.kind == "f" and min(rows, columns) >= MIN_SIDE
         multiply_large = multiply_blocks
@@ -306,6 +306,12 @@ def fits_panels(out: Array, inner: int) -> bool:
     return is_of_vectors and has_room and rows * columns * inner >= MIN_PRODUCTS
 
 
+def fits_tiles(a: Array, b: Array, out: Array) -> bool:
+    """Return whether tiles multiply large matrices on the host in less time than panels."""
+    is_of_floats = a.dtype == b.dtype == out.dtype and out.dtype.kind == "f"
+    return is_of_floats and choose_host_tile(out, a.shape[-1]) != PANELS
+
+
 def multiply_panels(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices on the host into a third one of fitting size."""
     columns = WIDTH // out.dtype.itemsize
@@ -316,18 +322,28 @@ def multiply_panels(a: Array, b: Array, out: Array) -> None:
     launch(matmul_panels, (count, -(-out.shape[0] // ROWS)), columns, a, panels, out, **static)
 
 
-# -- float16 and bfloat16, with sums of float32 ----------------------------------------------------
-# Products of matrices of float16 and bfloat16, with sums of float32.
+# -- products of tiles -----------------------------------------------------------------------------
+# Products of matrices of float16 and bfloat16, with sums of float32; on a CPU of all floats.
 #
 # Tiles are multiplied by :func:`kerneldsl.mma`: by tensor cores of a GPU, and by the instructions
 # for bfloat16 of a CPU that has them.
 
 
-#: Fewest rows and columns of products, and of their tiles.
+#: Fewest rows and columns of products of 16-bit floats, and of their tiles.
 LEAST = 64
-#: Rows, columns, extents along k, and threads of a block, for the caches of a CPU. The largest
-#: tiles are taken that keep all processors at work.
-HOST_TILES = ((512, 512, 256, 128), (256, 256, 256, 128), (LEAST, LEAST, 128, 128))
+#: Threads of a block on a CPU.
+HOST_BLOCK = 128
+#: Rows, columns, and extents along k, for the caches of a CPU, with relative rates of such tiles.
+HOST_TILES = {
+    (512, 512, 256): 1.0,
+    (256, 256, 64): 0.97,
+    (128, 128, 64): 0.94,
+    (64, 64, 64): 0.86,
+    (32, 32, 64): 0.7,
+    (8, 256, 64): 0.45,
+}
+#: The tile of a block of `multiply_panels`, of float32, and its rate.
+PANELS, PANELS_RATE = (ROWS, WIDTH // 4, 1), 0.38
 #: Tiles for one or two warpgroups of a GPU, with the relative rates of such tiles on an H200.
 DEVICE_TILES: dict[tuple[int, ...], float] = {
     (128, 256, 64, 256): 1.0,
@@ -347,7 +363,7 @@ MIN_ARCHITECTURE = 80
 
 
 @kd.kernel(wraparound=False)
-def matmul_mma(a, b, out, *, rows, columns, depth, parts):
+def matmul_mma(a, b, out, *, rows, columns, depth, parts, sums=kd.float32):
     """Multiply two matrices: ``a[m, k], b[k, n], out[m, n]``; parts along k are below each other.
 
     Each part then has whole tiles.
@@ -355,7 +371,7 @@ def matmul_mma(a, b, out, *, rows, columns, depth, parts):
     height, length = out.shape[0] // parts, -(-a.shape[1] // (depth * parts)) * depth
     for m, n in kd.tiles(out.shape, (rows, columns)):
         part = m // height if parts > 1 else 0
-        acc = kd.tile.zeros((rows, columns), kd.float32)
+        acc = kd.tile.zeros((rows, columns), sums)
         for k in kd.pipelined(range(part * length, min((part + 1) * length, a.shape[1]), depth)):
             x = kd.tile.load(a, (m - part * height, k), (rows, depth))
             acc = kd.mma(x, kd.tile.load(b, (k, n), (depth, columns)), acc)
@@ -404,24 +420,36 @@ def choose_tile(extents: tuple[int, ...], depth: int) -> tuple[tuple[int, ...], 
     return min(((tile, parts) for tile in DEVICE_TILES for parts in all_parts), key=cost)
 
 
+def choose_host_tile(out: Array, depth: int) -> tuple[int, int, int]:
+    """Return the tile by which the threads of a CPU finish a product soonest, or `PANELS`."""
+    extents, threads = tuple(out.shape[-2:]), host_threads()
+    rates = HOST_TILES if out.dtype.itemsize == 2 else {**HOST_TILES, PANELS: PANELS_RATE}
+
+    def cost(tile: tuple[int, int, int]) -> float:
+        turns = -(-_count(extents, tile) // threads)
+        return turns * math.prod(tile) * -(-depth // tile[2]) / rates[tile]
+
+    return min(rates, key=cost)
+
+
 def multiply_mma(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices into a third one of fitting size."""
-    is_host, extents, sums = is_on_host(out), tuple(out.shape), out
-    tile: tuple[int, ...]
-    if is_host:
-        wanted, parts = 2 * (os.cpu_count() or 1), 1
-        large = (each for each in HOST_TILES if _count(extents, each) >= wanted)
-        tile = next(large, HOST_TILES[-1])
-    else:
-        tile, parts = choose_tile(extents, a.shape[1])
+    extents, sums, names = tuple(out.shape), out, ("rows", "columns", "depth")
+    static: dict[str, Any]
+    if is_on_host(out):
+        host_tile = choose_host_tile(out, a.shape[1])
+        static = dict(zip(names, host_tile, strict=True), parts=1)
+        if out.dtype == np.float64:
+            static["sums"] = kd.float64
+        launch(matmul_mma, _count(extents, host_tile), HOST_BLOCK, a, b, out, **static)
+        return
+    tile, parts = choose_tile(extents, a.shape[1])
+    static = dict(zip(names, tile, strict=False), parts=parts)
     if parts > 1:
         height = parts * -(-extents[0] // tile[0]) * tile[0]
         sums = allocate(out, (height, extents[1]), np.dtype(np.float32))
-    static = dict(zip(("rows", "columns", "depth"), tile, strict=False), parts=parts)
-    if is_host:
-        launch(matmul_mma, _count(extents, tile), tile[3], a, b, out, **static)
-    else:  # as many blocks as run at once, each of which loads its next tile early
-        launch_over(matmul_mma, tuple(sums.shape), a, b, sums, block=tile[3], **static)
+    # As many blocks as run at once. Each loads its next tile early.
+    launch_over(matmul_mma, tuple(sums.shape), a, b, sums, block=tile[3], **static)
     if parts > 1:
         launch_over(add_parts, extents, sums, out, parts=parts)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.recorded_calls import launch
+from kerneldsl.repeating.recorded_calls import host_threads, launch
 from stdlib_kernels.checks import Array
 from stdlib_kernels.quantized.weights import Weights
 
@@ -128,8 +127,8 @@ def multiply_tiles(x: Array, weights: Weights, out: Array) -> None:
 
 
 def _tile(out: Array, most: int | None) -> tuple[int, int, int, int]:
-    """Return the largest tile that keeps all processors at work, of at most so many columns."""
-    wanted, height = 2 * (os.cpu_count() or 1), -(-out.shape[0] // 8) * 8
+    """Return the largest tile that keeps all threads at work, of at most so many columns."""
+    wanted, height = 2 * host_threads(), -(-out.shape[0] // 8) * 8
     fitting = [
         (min(tile[0], height), *tile[1:]) for tile in TILES if most is None or tile[1] <= most
     ]

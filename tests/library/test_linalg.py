@@ -171,7 +171,11 @@ def test_blocks_are_wide_where_their_rounds_are_sooner_done(size, dtype, halves)
     k=st.integers(0, 150),
     layout=st.sampled_from(["C", "F", "strided"]),
 )
-def test_matmul_by_panels_has_the_bits_of_tiles(rng, monkeypatch, dtype, data, m, k, layout):
+def test_large_products_on_the_host_have_the_bits_of_small_ones(
+    rng, monkeypatch, dtype, data, m, k, layout
+):
+    tile = data.draw(st.sampled_from([product.PANELS, *product.HOST_TILES]))
+    monkeypatch.setattr(product, "choose_host_tile", lambda out, depth: tile)
     n = data.draw(st.integers(product.WIDTH // np.dtype(dtype).itemsize, 100))
     a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
     if layout == "strided":
@@ -187,11 +191,30 @@ def test_matmul_by_panels_has_the_bits_of_tiles(rng, monkeypatch, dtype, data, m
     assert_same_bits(*results, f"{m} {k} {n} {dtype}")
 
 
-def test_a_large_product_on_the_host_goes_by_panels(rng):
+@pytest.mark.parametrize(
+    ("threads", "shape", "tile"),
+    [
+        (1, (1024, 1024, 1024), (512, 512, 256)),
+        (2, (1024, 1024, 1024), (512, 512, 256)),
+        (16, (1024, 1024, 1024), (256, 256, 64)),
+        (2, (100, 100, 100), (64, 64, 64)),
+        (2, (16, 1024, 1024), (8, 256, 64)),
+        (2, (1024, 1024, 8), product.PANELS),
+        (64, (128, 128, 128), product.PANELS),
+    ],
+)
+def test_tiles_of_products_on_the_host_follow_from_its_threads(monkeypatch, threads, shape, tile):
+    monkeypatch.setattr(product, "host_threads", lambda: threads)
+    rows, columns, depth = shape
+    out = np.empty((rows, columns), np.float32)
+    assert product.choose_host_tile(out, depth) == tile
+
+
+def test_a_large_product_on_the_host_goes_by_tiles_or_panels(rng):
     with kd.use("cpu"):
         a, b = random_array(rng, (65, 70), "float32"), random_array(rng, (70, 67), "float32")
         assert_close_product(matmul(a, b), a, b)
-        assert product.matmul_panels.specializations
+        assert_close_product(matmul(a, b.astype("float64")), a, b.astype("float64"))
         stack = rng.integers(-9, 10, (3, 65, 70)).astype("int32")
         np.testing.assert_array_equal(
             matmul(stack, stack.swapaxes(1, 2)), stack @ stack.swapaxes(1, 2)

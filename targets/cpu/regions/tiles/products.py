@@ -289,9 +289,13 @@ class Unit(NamedTuple):
     dtype: str = ""
     #: Whether the bytes of the first factor are signed, and are made unsigned by adding 128.
     flips: bool = False
+    #: Whether a product of floats and its addition have one rounding.
+    is_fused: bool = True
 
     def add(self, builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
         """Add products of vectors of words."""
+        if self.group == 1:
+            return self._add_elements(builder, one, two, total)
         lanes = total.type.count
         element = {"avx512bf16.dpbf16ps": BFLOAT, "avx512.vpdpbusd": _I8}.get(self.name, _I16)
         kind = ir.VectorType(element, lanes * self.group)
@@ -306,6 +310,20 @@ class Unit(NamedTuple):
         instruction = cgutils.get_or_insert_function(builder.module, call, name)
         return builder.call(instruction, [total, *factors])
 
+    def _add_elements(
+        self, builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value
+    ) -> ir.Value:
+        vector = total.type
+        if isinstance(vector.element, ir.IntType):
+            return builder.add(total, builder.mul(one, two))
+        if not self.is_fused:
+            return builder.fadd(total, builder.fmul(one, two))
+        bits = 8 * size_of(vector.element)
+        kind = ir.FunctionType(vector, [vector] * 3)
+        name = f"llvm.fma.v{vector.count}f{bits}"
+        fma = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(fma, [one, two, total])
+
 
 #: Sums of two products of 16-bit integers, by the lanes of the result.
 _PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
@@ -317,11 +335,13 @@ def unit_for(one: Any, two: Any, precision: str) -> Unit:
     """Return the fastest way to multiply elements of two types of Numba."""
     features = features_in_use()
     kinds = str(one), str(two)
+    # Without the instruction, LLVM calls a function of C for each product.
+    plain = Unit(is_fused=precision == "reference" or not features.isdisjoint({"fma", "neon"}))
     if set(kinds) <= _EXACT_IN_BFLOAT:
         has_unit = {"avx512bf16", "avx512vl"} <= features and precision != "reference"
-        return Unit("avx512bf16.dpbf16ps", 2, "bfloat16") if has_unit else Unit()
+        return Unit("avx512bf16.dpbf16ps", 2, "bfloat16") if has_unit else plain
     if not set(kinds) <= {"int8", "uint8"}:
-        return Unit()
+        return plain
     has_vnni = most_words() > 0
     if has_vnni and kinds[1] == "int8":
         return Unit("avx512.vpdpbusd", 4, flips=kinds[0] == "int8")
@@ -329,7 +349,7 @@ def unit_for(one: Any, two: Any, precision: str) -> Unit:
         return Unit("avx512.vpdpwssd", 2, "int16")
     if "avx2" in features and ("avx512f" not in features or "avx512bw" in features):
         return Unit("pmadd", 2, "int16")
-    return Unit()
+    return plain
 
 
 class Registers(NamedTuple):
@@ -380,7 +400,8 @@ def register_kernel(
     of `width` words for each of these. The tile has `columns` columns of `sums`. What is at the
     last address, for each column of the panel, is subtracted if the unit flips bytes.
     """
-    name = f"kerneldsl.product.{unit.name}.{sums}.{rows}x{width}x{depth}.{columns}.{unit.flips:d}"
+    flags = f"{unit.flips:d}{unit.is_fused:d}"
+    name = f"kerneldsl.product.{unit.name}.{sums}.{rows}x{width}x{depth}.{columns}.{flags}"
     known = module.globals.get(name)
     if known is not None:
         return known
@@ -419,24 +440,11 @@ def register_kernel(
                 element = builder.load(builder.gep(one, [index], inbounds=True))
                 element.align = 4
                 factor = repeated(builder, element, lanes)
-            add = unit.add if unit.group > 1 else _vector_fma
-            values.append(add(builder, factor, others[column], total))
+            values.append(unit.add(builder, factor, others[column], total))
     for (row, column), value in zip(places, values, strict=True):
         builder.store(value, at(tile, row * columns + column)).align = size_of(sums)
     builder.ret_void()
     return function
-
-
-def _vector_fma(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
-    """Add products of vectors: with one rounding, or exactly."""
-    vector = total.type
-    if isinstance(vector.element, ir.IntType):
-        return builder.add(total, builder.mul(one, two))
-    bits = 8 * size_of(vector.element)
-    kind = ir.FunctionType(vector, [vector] * 3)
-    name = f"llvm.fma.v{vector.count}f{bits}"
-    fma = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(fma, [one, two, total])
 
 
 def repeated(builder: ir.IRBuilder, element: ir.Value, lanes: int) -> ir.Value:

@@ -46,6 +46,13 @@ def halves(x, y):
         y[i] = x[i] + np.float16(1)
 
 
+@kd.kernel
+def products(a, b, out, *, precision):
+    for m, n in kd.tiles(out.shape, (8, 8)):
+        x, y = kd.tile.load(a, (m, 0), (8, 8)), kd.tile.load(b, (0, n), (8, 8))
+        kd.tile.store(out, (m, n), kd.mma(x, y, precision=precision))
+
+
 def compiled(level: str, kernel=axpy, signature=SIGNATURE):
     return kernel.artifact(signature, forall=1, arch=level, target="cpu")
 
@@ -67,6 +74,18 @@ def test_object_code_is_for_the_level(level: str) -> None:
     assert b"numba" not in code.lower()
     for place in (str(Path(__file__).parent), sys.prefix, "site-packages"):
         assert place.encode() not in code
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("precision", ["ieee", "reference"])
+def test_the_reference_alone_calls_a_function_for_each_product(level: str, precision: str) -> None:
+    signature = ", ".join(["float32[:,::1]"] * 3)
+    made = products.member(precision=precision).artifact(
+        signature, block=32, arch=level, target="cpu"
+    )
+    lacks_instruction, is_reference = level == "x86-64-v2", precision == "reference"
+    assert ("llvm.fma" in made.text("llvm")) == (is_reference or not lacks_instruction)
+    assert ("fmaf" in made.text("asm")) == (is_reference and lacks_instruction)
 
 
 @pytest.mark.parametrize("level", supported_levels())
