@@ -287,6 +287,8 @@ def _of_parameter(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Messag
     """Return the messages of what a parameter is: of ``(name, value, limit)``, or of its bounds."""
     function, (name, value, *bounds) = _name_of_call(call) or "", call.args
     limit = _joined(_texts(bounds[0], scope))
+    remedy = bounds[1] if function in ("wrong_type", "wrong_value") and bounds[1:] else None
+    advice = _joined(_texts(remedy or _keyword(call, "remedy"), scope))
     if function == "choice_of":
         choices = bounds[0].elts if isinstance(bounds[0], ast.Tuple) else []
         texts = [repr(text) for each in choices for text in _texts(each, scope)]
@@ -296,7 +298,7 @@ def _of_parameter(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Messag
         limit = f"It must be an int from {low} to {high}"
     for text in _texts(name, scope):
         what = f"{text} is «{_label(value)}»"
-        yield Message(_PARAMETER_KINDS[function], what, limit, None, has_advice=True, place=place)
+        yield Message(_PARAMETER_KINDS[function], what, limit, advice, has_advice=True, place=place)
 
 
 @cache
