@@ -1,4 +1,4 @@
-"""Stores and loads of tiles in fragments: neighbours by one instruction, if the array allows it.
+"""Stores of tiles in fragments: neighbours by one instruction, if the array allows it.
 
 A thread has two neighbours of a row, and the four lanes beside each other have a row of a block.
 Lanes exchange these pairs among as many blocks, so that each one has 16 bytes of a row. The rows
@@ -12,7 +12,7 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -107,17 +107,6 @@ def store_vectors(
         is_before = builder.if_then(builder.icmp_signed("<", indices[0], end)) if end else None
         with is_before or nullcontext():
             builder.store(vector, builder.bitcast(element, target)).align = nbytes
-
-
-def load_pairs(access: Access, layout: Fragments) -> Iterator[tuple[Slot, ir.Value]]:
-    """Load all elements of a tile in registers, each with its neighbour, and yield them."""
-    builder, code = access.builder, access.thread
-    with code.unrolled(layout.slot_count // PAIR) as number:
-        first = builder.mul(number, _I64(PAIR))
-        place = layout.indices(builder, code.thread, first)
-        indices = [builder.add(*each) for each in zip(access.starts, place, strict=True)]
-        for odd, value in enumerate(access.read_neighbours(indices, PAIR)):
-            yield Slot(first, builder.add(first, _I64(odd))), value
 
 
 def pair_of(

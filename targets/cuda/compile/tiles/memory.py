@@ -82,21 +82,14 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
         access.move(target.kind, groups, lambda: each(has_all=True))
         return
     if writer.layouts is not None:
-        from targets.cuda.compile.mma.fragment_stores import has_vectors, is_whole, load_pairs
-        from targets.cuda.compile.mma.fragments import Fragments, RowFragments
+        from targets.cuda.compile.mma.fragments import RowFragments
 
         if isinstance(code.layout, RowFragments):
+            from targets.cuda.compile.mma.fragment_stores import is_whole
+
             with code.builder.if_else(is_whole(access, code.layout)) as (whole, part):
                 with whole, access.slots() as (slot, _, indices):
                     target.put(slot, converted(access.read(indices)))
-                with part:
-                    each()
-            return
-        if isinstance(code.layout, Fragments) and access.may_be_in_vectors and not target.is_shared:
-            with code.builder.if_else(has_vectors(access, code.layout)) as (whole, part):
-                with whole:
-                    for slot, value in load_pairs(access, code.layout):
-                        target.put(slot, converted(value))
                 with part:
                     each()
             return
@@ -267,13 +260,6 @@ class Access:
         loaded = self.builder.load(self.parts.element(self.builder, indices))
         return self._model.from_data(self.builder, loaded)
 
-    def read_neighbours(self, indices: Sequence[ir.Value], count: int) -> list[ir.Value]:
-        """Return elements beside each other in a row, loaded by one instruction."""
-        element = self.parts.element(self.builder, indices)
-        vector = ir.VectorType(_lanes(element.type.pointee), count)
-        place = self.builder.bitcast(element, vector.as_pointer(element.type.addrspace))
-        return self._read_vector(place, vector, self.dtype)
-
     # -- groups of neighbours ---------------------------------------------------------------------
 
     def move(self, own: Any, groups: Callable[[], None], each: Callable[[], None]) -> None:
@@ -317,20 +303,15 @@ class Access:
 
     def read_group(self, data: ir.Value, start: ir.Value, kind: Any) -> list[ir.Value]:
         """Return neighbours, loaded by wide instructions."""
-        stored = self._context.get_data_type(kind)
-        return [
-            each
-            for place, vector in self._vectors(data, start, stored)
-            for each in self._read_vector(place, vector, kind)
-        ]
-
-    def _read_vector(self, place: ir.Value, vector: ir.VectorType, kind: Any) -> list[ir.Value]:
-        """Return the elements of a vector at an address that is a multiple of its size."""
         builder, stored = self.builder, self._context.get_data_type(kind)
-        model, loaded = self._context.data_model_manager[kind], builder.load(place)
-        loaded.align = vector.count * self._context.get_abi_sizeof(stored)
-        parts = [builder.extract_element(loaded, _I32(lane)) for lane in range(vector.count)]
-        return [model.from_data(builder, builder.bitcast(each, stored)) for each in parts]
+        model, values = self._context.data_model_manager[kind], []
+        for place, vector in self._vectors(data, start, stored):
+            loaded = builder.load(place)
+            loaded.align = vector.count * self._context.get_abi_sizeof(stored)
+            for lane in range(vector.count):
+                each = builder.extract_element(loaded, _I32(lane))
+                values.append(model.from_data(builder, builder.bitcast(each, stored)))
+        return values
 
     def write_group(
         self,
