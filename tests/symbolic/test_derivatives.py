@@ -355,6 +355,12 @@ def unknown(x, out):
     out[i] = round(x[i])
 
 
+def itself(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    out[i] = v if v == v else 0.0
+
+
 @pytest.mark.parametrize(
     ("function", "what", "line"),
     [
@@ -366,6 +372,7 @@ def unknown(x, out):
         (row, "not a single element", "x[i, :]"),
         (gamma, "polygamma", "math.gamma(x[i])"),
         (unknown, "has no derivative here", "round(x[i])"),
+        (itself, "compares a number with itself", "v == v"),
     ],
 )
 def test_refusals_show_the_line(function, what, line):

@@ -178,6 +178,13 @@ class ValueReader:
         word = words.get(type(op).__name__)
         if word is None:
             self.refuse(node, f"{ast.unparse(node)} is not a comparison of numbers")
+        if left == right and not (left.is_number or left.is_integer):
+            self.refuse(
+                node,
+                f"{ast.unparse(node)} compares a number with itself",
+                limit="A derivative takes numbers to be real, without NaN",
+                remedy="Remove the test, or write the derivative by hand",
+            )
         return sympy.Rel(left, right, word)
 
     # ------------------------------------------------------------------ arrays and calls
