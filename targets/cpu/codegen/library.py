@@ -45,6 +45,7 @@ ENTRY_SUFFIX = ".entry"
 _SHIFTS = re.compile(r"= (shl|lshr|ashr) ")
 _CONVERSIONS = re.compile(r"= fpto[su]i ")
 _DIVISIONS = re.compile(r"= [su](div|rem) ")
+_WIDE_VECTOR = re.compile(r" x i(64|128)>")
 _VECTOR_CALL = re.compile(r' @"?kerneldsl\.(dot4|prefetch)\.')
 
 
@@ -131,7 +132,7 @@ def _optimize(module: Any, machine: Any) -> Any:
         from targets.cpu.math.workarounds import add_missing
 
         add_missing(module, machine)
-    if " x i64>" not in str(module):
+    if _WIDE_VECTOR.search(str(module)) is None:
         return module
     from targets.cpu.math.workarounds import keep_upper_products
 

@@ -12,15 +12,15 @@ divisions. It evaluates calls with equal operands once. Afterwards the calls bec
 The divisions of `divide_unsigned` are in no such loop.
 
 Upper halves of products: LLVM 22 has an instruction for the upper 16 bits of each product of 16-bit
-numbers. It uses it for products of 64 bits that are shifted right and cut to 16 bits. A
-shift by 32 bits or more then shifts those 16 bits by 16 or more. That is undefined, and drops what
-would be stored. `kd.mulhi` of narrow integers is such a product. So in an optimized module no
-instruction cuts vectors. The lowest 16 bits of each element are picked out of
-the vector's words, which the rule does not look through.
+numbers. It uses it for products of 64 and 128 bits that are shifted right by 16 bits or more. It
+shifts the 16 bits by the rest. A rest of 16 or more is undefined, and drops what would be stored.
+A smaller one fills in zeros where the product has its sign. `kd.mulhi` of narrow integers is such
+a product. So in an optimized module a zero that LLVM does not know is added to such a product.
 
 References
 ----------
-LLVM, ``lib/Target/X86/X86ISelLowering.cpp``, ``combinePMULH``.
+LLVM, ``lib/Target/X86/X86ISelLowering.cpp``, ``combinePMULH``;
+``lib/CodeGen/SelectionDAG/DAGCombiner.cpp``, ``combineShiftToMULH``.
 """
 
 from __future__ import annotations
@@ -202,13 +202,21 @@ def _fill(template: str, op: str, kind: str) -> str:
 #: The upper half of a product of 32-bit numbers, as `kd.mulhi` is lowered.
 _UPPER_HALF = re.compile(r"= lshr i64 %\S+, 32$", re.MULTILINE)
 
-#: A shift of 32 bits or more, of every element of a vector.
-_SHIFT = re.compile(r"= [al]shr (?:exact )?<\d+ x i64> [^,]+, splat \(i64 (?:3[2-9]|[4-6]\d)\)")
-_CUT = re.compile(
-    r"^(?P<result> +(?P<name>%\S+) = )trunc (?:n[us]w )*<(?P<count>\d+) x i64> (?P<value>\S+) "
-    r"to <(?P=count) x i16>",
+#: A shift by 16 bits or more, of every element of a vector.
+_SHIFT = re.compile(
+    r"= [al]shr (?:exact )?<\d+ x i(?:64|128)> (?P<value>%[^,\s]+), "
+    r"splat \(i\d+ (?:1[6-9]|[2-9]\d|1\d\d)\)"
+)
+#: A product that may be negative: LLVM marks the others as nuw.
+_PRODUCT = re.compile(
+    r"^ +(?P<name>%\S+) = (?P<product>mul (?:nsw )?(?P<kind><\d+ x (?P<integer>i64|i128)>) .*)$",
     re.MULTILINE,
 )
+_FUNCTION = re.compile(r"^define .*\{\n(?:[^\s:]+:.*\n)?", re.MULTILINE)
+#: Zeros as the result of empty assembly code, which LLVM does not look into. Other blocks use them.
+_ZEROS = """  %kerneldsl.zero.i64 = call i64 asm "", "=r,0"(i64 0)
+  %kerneldsl.zero.i128 = zext i64 %kerneldsl.zero.i64 to i128
+"""
 
 
 def has_upper_products(text: str) -> bool:
@@ -223,30 +231,31 @@ def has_upper_products(text: str) -> bool:
 
 def keep_upper_products(module: Any) -> Any:
     """Return an optimized module, or what takes its place where the rule would apply."""
-    if not module.triple.startswith(("x86_64", "i686")):
-        return module
     text = str(module)
-    if _SHIFT.search(text) is None:
+    shifted = {found["value"] for found in _SHIFT.finditer(text)}
+    if not shifted:
         return module
-    kept, count = _CUT.subn(_picked, text)
-    if not count:
+    kept = _PRODUCT.sub(lambda found: _kept(found) if found["name"] in shifted else found[0], text)
+    if kept == text:
         return module
-    made = llvm.parse_assembly(kept)
+    made = llvm.parse_assembly(_FUNCTION.sub(lambda found: found[0] + _ZEROS, kept))
     made.name = module.name
     return made
 
 
-def _picked(found: re.Match[str]) -> str:
-    """Return the instructions that pick the lowest of each element's four words."""
-    count = int(found["count"])
-    words = f"<{4 * count} x i16>"
-    # A separate name leaves LLVM's numbers of the other values as they are.
-    own = f"%kerneldsl.words.{found.start()}"
-    picked = ", ".join(f"i32 {4 * number}" for number in range(count))
+def _kept(found: re.Match[str]) -> str:
+    """Return the instructions that add a zero to a product."""
+    kind, integer = found["kind"], found["integer"]
+    # Separate names leave LLVM's numbers of the other values as they are.
+    product, one, all_ = (
+        f"%kerneldsl.{word}.{found.start()}" for word in ("product", "one", "all")
+    )
+    count = kind.split()[0][1:]
     return (
-        f"  {own} = bitcast <{count} x i64> {found['value']} to {words}\n"
-        f"{found['result']}shufflevector {words} {own}, {words} poison, "
-        f"<{count} x i32> <{picked}>"
+        f"  {product} = {found['product']}\n"
+        f"  {one} = insertelement {kind} poison, {integer} %kerneldsl.zero.{integer}, i64 0\n"
+        f"  {all_} = shufflevector {kind} {one}, {kind} poison, <{count} x i32> zeroinitializer\n"
+        f"  {found['name']} = add {kind} {product}, {all_}"
     )
 
 

@@ -28,11 +28,28 @@ def upper_half_of_tiles(x, y, out):
     kd.tile.store(out, start, np.int16(kd.mulhi(np.int32(a), np.int32(b))))
 
 
+@kd.kernel
+def upper_half_of_64_bits(x, y, out):
+    i = kd.grid(1)
+    out[i] = np.int16(kd.mulhi(np.int64(x[i]), np.int64(y[i])))
+
+
 def shifted(bits):
     @kd.kernel
     def kernel(x, y, out):
         i = kd.grid(1)
-        out[i] = np.int16(np.int64(x[i]) * np.int64(y[i]) >> bits)
+        out[i] = np.int64(x[i]) * np.int64(y[i]) >> bits
+
+    return kernel
+
+
+def shifted_unsigned(bits):
+    bits = np.uint64(bits)
+
+    @kd.kernel
+    def kernel(x, y, out):
+        i = kd.grid(1)
+        out[i] = np.uint64(np.int64(x[i]) * np.int64(y[i])) >> bits
 
     return kernel
 
@@ -70,12 +87,38 @@ def test_mulhi(rng, kernel, dtype, out):
 @pytest.mark.parametrize(
     "bits", full_beyond([8, 15, 16, 17, 31, 32, 33, 47, 48, 63], [15, 16, 33, 63])
 )
+@pytest.mark.parametrize("out", full_beyond(["int16", "int32", "int64"], ["int16"]))
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
-def test_shifts(rng, bits, dtype):
-    x, y, found = arguments(rng, np.dtype(dtype), "int16")
+def test_shifts(rng, bits, dtype, out):
+    x, y, found = arguments(rng, np.dtype(dtype), out)
     with kd.use("cpu"):
         shifted(bits).forall(SIZE)(x, y, found)
-    assert np.array_equal(found, (x.astype(np.int64) * y >> bits).astype(np.int16))
+    assert np.array_equal(found, (x.astype(np.int64) * y >> bits).astype(out))
+
+
+@pytest.mark.parametrize(
+    "case",
+    full_beyond(
+        [(bits, out) for bits in (15, 16, 17, 24, 31, 63) for out in ("int16", "int32", "uint64")],
+        [(16, "int32"), (16, "uint64"), (17, "int16"), (31, "int16")],
+    ),
+)
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_unsigned_shifts(rng, case, dtype):
+    bits, out = case
+    x, y, found = arguments(rng, np.dtype(dtype), out)
+    with kd.use("cpu"):
+        shifted_unsigned(bits).forall(SIZE)(x, y, found)
+    product = (x.astype(np.int64) * y).view(np.uint64)
+    assert np.array_equal(found, (product >> np.uint64(bits)).astype(out))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_mulhi_of_64_bits(rng, dtype):
+    x, y, found = arguments(rng, np.dtype(dtype), "int16")
+    with kd.use("cpu"):
+        upper_half_of_64_bits.forall(SIZE)(x, y, found)
+    assert np.array_equal(found, np.where(x.astype(np.int64) * y < 0, -1, 0))
 
 
 def test_both_halves_are_of_one_product(rng):
