@@ -15,8 +15,6 @@ from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.linalg.product import has_tensor_cores
-from stdlib_kernels.quantized.fragments import load_other
-from stdlib_kernels.quantized.vectors import as_words
 from stdlib_kernels.quantized.weights import Weights
 
 __all__ = ["fits_planes", "multiply_planes"]
@@ -41,30 +39,23 @@ MOST_BY_WARPS = 32
 PROCESSORS = 132
 #: Fewest words along k of a part.
 MIN_PART = 8 * DEPTH
+#: Rows that a block lays out, and columns that a thread adds sums of if rows are many.
+ROWS_TOGETHER, COLUMNS_OF_THREAD = 8, 4
 #: Threads of a block that lays out planes, or adds sums.
 OTHER_THREADS = 128
 
 
 @kd.kernel(wraparound=False, early_start=True)
-def lay_out_planes(x, planes, *, size):
-    """Write number p of the `size` words from ``x[m, c * size]`` on in ``planes[p, c, m]``.
-
-    Words have two numbers. A thread writes those of two rows together, and zeros beyond the last.
-    """
-    t, pairs = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, planes.shape[2]
-    c, m = t // pairs, 2 * (t % pairs)
+def lay_out_planes(x, planes, *, count):
+    """Write ``x[m, c * count + p]`` in ``planes[p, c, m]``, and zeros beyond the last one."""
+    c = kd.blockIdx.x * (OTHER_THREADS // ROWS_TOGETHER) + kd.threadIdx.x // ROWS_TOGETHER
+    m = kd.blockIdx.y * ROWS_TOGETHER + kd.threadIdx.x % ROWS_TOGETHER
     if c < planes.shape[1]:
-        is_word, last = (c + 1) * size <= x.shape[1], x.shape[0] - 1
-        one, two = kd.local.array(size, kd.uint32), kd.local.array(size, kd.uint32)
-        for j in range(size):
-            one[j], two[j] = kd.uint32(0), kd.uint32(0)
-        if is_word and m <= last:
-            load_other(x, one, 0, m, c, size)
-        if is_word and m < last:
-            load_other(x, two, 0, m + 1, c, size)
-        for j in range(size):
-            planes[2 * j, c, m // 2] = kd.byte_perm(one[j], two[j], kd.uint32(0x5410))
-            planes[2 * j + 1, c, m // 2] = kd.byte_perm(one[j], two[j], kd.uint32(0x7632))
+        for p in range(count):
+            k, value = c * count + p, kd.float32(0)
+            if m < x.shape[0] and k < x.shape[1]:
+                value = kd.float32(x[m, k])
+            planes[p, c, m] = value
 
 
 def number_of(word, zero, shift, bits, flip, number, fraction, at):
@@ -192,25 +183,20 @@ WORDS_BY_PLANES = {
 
 
 @kd.kernel(wraparound=False, early_start=True)
-def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
+def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped, each):
     """Add the parts of sums in order, and multiply them by the scales that they lack.
 
-    A thread does so for four columns.
+    A thread does so for `each` columns.
     """
-    m, place = kd.blockIdx.y, kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x
-    if 4 * place < out.shape[1]:
-        below, totals = sums.shape[1] // (4 * parts), kd.local.array(4, kd.float32)
-        four = kd.view(sums, kd.float32x4)[m, place]
-        totals[0], totals[1], totals[2], totals[3] = four.x, four.y, four.z, four.w
-        for part in range(1, parts):
-            four = kd.view(sums, kd.float32x4)[m, part * below + place]
-            totals[0], totals[1] = totals[0] + four.x, totals[1] + four.y
-            totals[2], totals[3] = totals[2] + four.z, totals[3] + four.w
-        for j in range(4):
-            n = 4 * place + j
-            if n < out.shape[1]:
-                by = x_scales[m, 0]
-                out[m, n] = totals[j] * (by if is_grouped else scales[n // height, 0] * by)
+    m = kd.blockIdx.y
+    for j in range(each):
+        n = (kd.blockIdx.x * each + j) * OTHER_THREADS + kd.threadIdx.x
+        if n < out.shape[1]:
+            below, total = sums.shape[1] // parts, sums[m, n]
+            for part in range(1, parts):
+                total += sums[m, part * below + n]
+            by = x_scales[m, 0]
+            out[m, n] = kd.float32(total) * (by if is_grouped else scales[n // height, 0] * by)
 
 
 def fits_planes(x: Array, weights: Weights) -> bool:
@@ -256,13 +242,13 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "is_grouped": is_grouped,
         "has_zeros": weights.zeros is not None,
     }
-    pairs = as_words(x, words.shape[1] * count), planes.view(np.uint32)
-    grid = deep * width // (2 * OTHER_THREADS)
-    launch(lay_out_planes, grid, OTHER_THREADS, *pairs, size=count // 2)
+    grid = (deep * ROWS_TOGETHER // OTHER_THREADS, width // ROWS_TOGETHER)
+    launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
     length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
     args = (words, planes, scales, zeros, sums.T, length)
     kernel = WORDS_BY_PLANES[threads, blocks]
     launch_over(kernel, sums.shape[::-1], *args, block=threads, **static)
-    added = {"parts": parts, "height": weights.height, "is_grouped": is_grouped}
-    grid = (-(-out.shape[1] // (4 * OTHER_THREADS)), rows)
-    launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **added)
+    each = 1 if width <= MOST_BY_WARPS else COLUMNS_OF_THREAD
+    how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped, "each": each}
+    grid = (-(-out.shape[1] // (each * OTHER_THREADS)), rows)
+    launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **how)
