@@ -208,7 +208,12 @@ _POOL = np.zeros((3, 2, 16, 8), np.float32)
         ((_Q, _K, _K), {"pages": np.zeros((2, 1), np.int64)}, ArgumentValueError, "multiple of 16"),
         ((_Q, _K, _K), {"out": _K}, ArgumentError, "out has the shape"),
         *(
-            ((_Q, _K, _K), {name: np.array([0, n])}, ArgumentValueError, f"number of {name} is {n}")
+            (
+                (_Q, _K, _K),
+                {name: np.array([0, n])},
+                ArgumentValueError,
+                f"element of {name} is {n}",
+            )
             for name, most in (("lengths", _K.shape[2]), ("query_lengths", _Q.shape[2]))
             for n in (-1, most + 1)
         ),

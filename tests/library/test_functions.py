@@ -128,11 +128,12 @@ def test_the_library_keeps_to_its_limit_of_lines():
     and quantized products of few rows and of many, which are 440. 11,000 were before the products
     of few rows unpacked pairs of 16 bits, which are 290. It was 11,320 before a CPU added numbers
     at their places in bytes, which is 40, and 11,370 before up to 16 rows were multiplied in one
-    kernel, which is 420, and errors named what to write instead, which is 60.
+    kernel, which is 420, and errors named what to write instead, which is 60. It was 11,870 before
+    a CPU multiplied large matrices of floats by tiles, which is 26.
     """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 11_870
+    assert sum(map(code_lines, files)) < 11_896
 
 
 def code_lines(file: Path) -> int:

@@ -430,7 +430,7 @@ _X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
         (lambda: quantized.unpack(_X, "int8"), "Pass quantized.quantize(w, 'int8')"),
         (lambda: quantized.matmul(_X, _W, _S[:3], format="int4"), "Rows have one scale together"),
         (lambda: quantized.matmul(_X, _W, np.ones((4, 8), "f4"), format="int4"), "multiples of 16"),
-        (lambda: quantized.matmul(_X, _W, _S, _S, format="int4"), "zeros was given for it"),
+        (lambda: quantized.matmul(_X, _W, _S, _S, format="int4"), "zeros was given"),
         (lambda: quantized.matmul(_X, _W, _S, _S, format="uint4"), "zeros has the dtype float32"),
         (lambda: quantized.matmul(_X, _W, _S, format="int4", x_scales=_S[:2]), "Omit it, or quant"),
         (
@@ -439,7 +439,7 @@ _X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
         ),
         (lambda: quantized.matmul(_X, _W, _S, format="float8_e5m2"), "x has the dtype float32"),
         (lambda: quantized.pack(np.array([[3]]), "ternary"), "Values of kd.ternary are -1 to 1"),
-        (lambda: quantized.unpack(_W, "int4", 65), "room for 64 numbers"),
+        (lambda: quantized.unpack(_W, "int4", 65), "A row of words holds 64 numbers"),
         (lambda: quantized.quantize(_X, "int4", 0), "It must be an int from 1 on"),
         (
             lambda: quantized.quantize(_X, "int4", (1, 2, 3)),
