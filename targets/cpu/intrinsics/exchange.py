@@ -152,6 +152,8 @@ class Exchange:
     combine: Step | None = None
     #: Number of int64 words of a thread's value; two hold a complex128.
     words: int = 2
+    #: Whether threads take in ascending order: the first one writes the result of the others.
+    in_order: bool = False
 
 
 def post_predicate(argument: int, room: Buffer, call: Call) -> None:

@@ -188,7 +188,9 @@ EXCHANGES: dict[str, Exchange] = {
     "match_any_sync": Exchange(_POST_VALUE, _take_match_any, words=1),
     "match_all_sync": Exchange(_POST_VALUE, _take_match_all, words=1),
     **{
-        f"reduce_{word}_sync": Exchange(_POST_VALUE, partial(_take_reduction, name), words=1)
+        f"reduce_{word}_sync": Exchange(
+            _POST_VALUE, partial(_take_reduction, name), words=1, in_order=True
+        )
         for word, name in (
             *(("add", "sum"), ("min", "min"), ("max", "max")),
             *(("and", "and_"), ("or", "or_"), ("xor", "xor")),

@@ -110,6 +110,8 @@ class Expansion:
         made.append(Operation("exchange.wait", [], effect=Effect.WAIT))
         taken = step("exchange.take", self._remembered(operation, made), Effect.NONE)
         taken.attributes["is_common"] = False
+        if lowering.in_order:
+            taken.attributes["in_order"] = True
         return [*made, _with_results(taken, operation, Effect.READ | Effect.WRITE)]
 
     def _remembered(self, operation: Operation, made: list[Operation]) -> list[Value]:

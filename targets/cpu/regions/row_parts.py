@@ -75,7 +75,9 @@ def as_a_whole(
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row, *after]
     forms = IndexForms(region.arguments[0], row.defined(), known)
-    is_split = not after and not _is_short(row)
+    # Parts run one after the other, the middle of a row first.
+    is_in_order = any("in_order" in each.attributes for each in operations)
+    is_split = not after and not _is_short(row) and not is_in_order
     choices = [each for each in region.operations if _chooses_accesses(each, forms)]
     if is_split and len(operations) << len(choices) <= _MOST_OPERATIONS:
         for each in choices:

@@ -85,3 +85,32 @@ def test_clamped_indices(shape: tuple[int, int], shift: int) -> None:
 def test_limits_below_zero_count_from_the_end(width: int, shift: int) -> None:
     image = np.random.default_rng(4).standard_normal((3, width)).astype(f32)
     compare(WRAPS, (1, 3), 64, image, shift)
+
+
+def sums_of_warps(x, sums, kept, mask, n):
+    """Read kept elements at places that are no remainders in the middle of a row."""
+    i = kd.grid(1)
+    total = kd.reduce_add_sync(mask, x[i])
+    local = kd.local.array((3, 2), np.uint16)
+    for k in range(3):
+        for j in range(2):
+            local[k, j] = n + k
+    last = local[(i - 2) % 3, 1]
+    sums[i] = total
+    kept[i] = last
+    kd.syncthreads()
+
+
+SUMS = pair(sums_of_warps)
+
+
+def test_parts_of_rows_have_the_sums_of_their_warps(rng):
+    """The first lane of a warp adds up for the others, and may be in another part of its row."""
+    x = rng.integers(-1000, 1000, 128)
+    expected = np.repeat(x.reshape(4, 32).sum(axis=1), 32)
+    for kernel in SUMS:
+        sums, kept = np.full((2, 128), -1)
+        with kd.use("cpu"):
+            kernel[1, 128](x, sums, kept, 0xFFFFFFFF, 20)
+        assert np.array_equal(sums, expected)
+        assert np.array_equal(kept, 20 + (np.arange(128) - 2) % 3)
