@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 #: Versions of Python that the tests run with, oldest first.
-TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13))
+TESTED_PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 
 _DISTRIBUTIONS = (
     "numpy",

@@ -76,7 +76,7 @@ def test_a_version_that_is_not_tested_is_not_taken(machine, tmp_path, version):
     result = make_venv(tmp_path)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
-    assert "no Python of a tested version (3.13 3.12 3.11)" in line
+    assert "no Python of a tested version (3.14 3.13 3.12 3.11)" in line
     assert "apt install python3 python3-venv" in line
 
 

@@ -34,7 +34,7 @@ MAX_FIRST_CALL_S = 0.15
 #: Processes that the time of the first call is measured in; other programs delay some.
 SAMPLES = 7
 #: The first NumPy with a wheel for a Python, where that is not the oldest that is supported.
-FIRST_NUMPY = {"3.13": "2.1.0"}
+FIRST_NUMPY = {"3.13": "2.1.0", "3.14": "2.3.2"}
 _NOBODY = 65534
 _PROJECT = """
 [build-system]

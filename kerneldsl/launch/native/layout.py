@@ -1,6 +1,6 @@
 """Memory layout of CPython's and NumPy's objects that the launcher reads, looked up and tried out.
 
-These layouts are from the documentation and headers of CPython 3.11 to 3.13 and NumPy 2. The first
+These layouts are from the documentation and headers of CPython 3.11 to 3.14 and NumPy 2. The first
 use checks them on live objects. If one does not hold, it raises :class:`UnknownLayout`, and every
 launch goes through Python.
 
@@ -57,7 +57,9 @@ __all__ = [
 
 #: Offsets in an object, in bytes: of its type, and of the end of its header.
 TYPE, HEAD = 8, 16
-TUPLE_SIZE, TUPLE_ITEMS = 16, 24
+TUPLE_SIZE = 16
+#: From Python 3.14 on, the hash of a tuple is before its items.
+TUPLE_ITEMS = 24 if sys.version_info < (3, 14) else 32
 LIST_SIZE = 16
 BYTES_DATA = 32
 CELL_VALUE = 16
@@ -81,9 +83,8 @@ _c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
 #: number unique to each state of a dictionary (PEP 509).
 _DICT_VERSION, _HAVE_DICT_VERSION = 24, ((3, 11), (3, 12))
 
-#: Versions of CPython with headers that were read, and which the tests were run with. In 3.14 a
-#: tuple keeps its hash before its items, so TUPLE_ITEMS is 32 there.
-_KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
+#: Versions of CPython with headers that were read, and which the tests were run with.
+_KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13), (3, 14))
 #: Platforms on which native code that calls the interpreter was tested.
 _KNOWN_PLATFORMS = ("linux", "darwin")
 

@@ -211,9 +211,10 @@ def test_a_table_keeps_the_blocks_that_it_knows(fake):
     block = x._block
     del x
     gc.collect()
-    assert sys.getrefcount(block) > 2  # this name, the argument, and the table's step
+    alone = object()  # Python 3.14 does not count what a call borrows from a name
+    assert sys.getrefcount(block) > sys.getrefcount(alone)  # the table's step has it, too
     launch._tables = ()
-    assert sys.getrefcount(block) == 2
+    assert sys.getrefcount(block) == sys.getrefcount(alone)
 
 
 def test_known_arrays_on_the_host():
