@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
 from kerneldsl.errors.conversions import AxisError
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
 from kerneldsl.utilities.formatting import format_count

@@ -22,7 +22,7 @@ from kerneldsl.cache.room import write_within
 from kerneldsl.cache.settings import read_secret, read_settings, read_size
 from kerneldsl.cache.store import SUFFIX, Store
 from kerneldsl.errors import ArgumentValueError, CacheError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 from kerneldsl.errors.values import as_int
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict

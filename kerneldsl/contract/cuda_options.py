@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.paths import path_text

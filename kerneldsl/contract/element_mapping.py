@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from kerneldsl.contract.limits import Dim3
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING
 
 from kerneldsl.errors import DeviceLostError, KernelError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 
 if TYPE_CHECKING:
     from kerneldsl.contract.error_entries import ErrorEntry

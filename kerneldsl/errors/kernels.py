@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from kerneldsl.errors.base import KernelError, KernelWarning, compose
+from kerneldsl.errors.values import safe_repr
 
 __all__ = [
     "ArgumentError",
@@ -271,3 +272,25 @@ class GraphError(KernelError, RuntimeError):
 
 class FallbackWarning(KernelWarning):
     """A launch for a GPU runs on the CPU instead."""
+
+
+# -- arguments that are refused: their name, the value, the limit and the remedy -------------------
+#
+# They are no errors that programs name, so `__all__` leaves them out.
+
+
+def wrong_type(name: str, value: Any, limit: str, remedy: str | None = None) -> ArgumentTypeError:
+    """Return the error of an argument's type, whatever the value is."""
+    what = f"{name} is {safe_repr(value)}"
+    return ArgumentTypeError(what, value=value, limit=limit, remedy=remedy)
+
+
+def wrong_value(
+    name: str,
+    value: Any,
+    limit: str,
+    remedy: str | None = None,
+    kind: Any = ArgumentValueError,
+) -> Any:
+    """Return the error of an argument's value, whatever that is."""
+    return kind(f"{name} is {safe_repr(value)}", value=value, limit=limit, remedy=remedy)

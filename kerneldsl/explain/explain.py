@@ -14,7 +14,7 @@ import numpy as np
 from kerneldsl.contract import Artifact, Compiler, Device, Dim3, Specialization
 from kerneldsl.contract.promises import has_narrow_integers, is_narrow
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.explain.accesses import AccessReport, Certainty, source_text
 from kerneldsl.explain.arguments import Given, read_given
 from kerneldsl.explain.arithmetic import (

@@ -16,7 +16,7 @@ from kerneldsl.errors import (
     DeviceCodeError,
     SourceUnavailableError,
 )
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.linked_code import CodeForm, form_of_binary, without_byte_order_mark
 from kerneldsl.kernels.cuda_kernel import CudaKernel, make_cuda_kernel

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, overload
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
 from kerneldsl.launch.attributes import read_attributes

@@ -14,7 +14,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol, SupportsIndex
 
 from kerneldsl.errors import ArgumentTypeError, KernelError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.launch.tuning_policy import CacheState, TuningPolicy, read_budget, read_cache_state
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors

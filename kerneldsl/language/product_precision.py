@@ -6,7 +6,7 @@ change compiles its kernel again, or finds the code of an earlier choice.
 
 from __future__ import annotations
 
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 
 __all__ = ["CHOICES", "check", "choose"]
 

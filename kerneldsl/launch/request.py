@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     LaunchConfigError,
     TargetUnavailableError,
 )
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from kerneldsl.errors import ArgumentTypeError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.errors.values import a_type
 from kerneldsl.utilities.scoped import ScopedValue
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
 from kerneldsl.errors import ArgumentValueError, ClosedResourceError, OutOfMemoryError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.device_memory import Counts, DeviceMemory, PooledBuffer
 from kerneldsl.placement.devices import chosen_device

@@ -14,7 +14,7 @@ import numpy as np
 
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.language.element_types import (
     DTYPE_NAMES,

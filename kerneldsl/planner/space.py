@@ -15,7 +15,7 @@ from typing import Any
 
 from kerneldsl.contract import Device, Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass

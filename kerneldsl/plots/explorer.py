@@ -12,7 +12,7 @@ from typing import Any
 from kerneldsl.cards.bundle import is_html_shown
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.block_occupancy import Occupancy

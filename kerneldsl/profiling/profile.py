@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kerneldsl.errors import ArgumentValueError, ToolMissingError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.profiling.activities import (
     Activity,
     Throughput,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.errors.values import as_int
 from kerneldsl.kernels.decorators import func
 from kerneldsl.memory.arrays import DeviceArray

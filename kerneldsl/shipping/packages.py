@@ -18,7 +18,7 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
-from kerneldsl.errors.arguments import wrong_value
+from kerneldsl.errors.kernels import wrong_value
 from kerneldsl.errors.values import a_type
 from kerneldsl.frontend.function_text import packages_of, register_texts
 from kerneldsl.shipping.manifest import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.contract import DeviceLike
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.errors.values import as_int
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream

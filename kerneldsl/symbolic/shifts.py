@@ -11,7 +11,7 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 from kerneldsl.errors.values import as_int
 from kerneldsl.kernels.decorators import func
 

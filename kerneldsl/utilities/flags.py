@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 
 __all__ = ["read_flag"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.errors.arguments import wrong_type, wrong_value
+from kerneldsl.errors.kernels import wrong_type, wrong_value
 
 __all__ = ["check_writable", "find_beside", "path_text", "read_beside", "read_path", "writing"]
 

@@ -11,6 +11,7 @@ _FRONT_ENDS = ("kerneldsl/frontend", "kerneldsl/ir/frontend", "kerneldsl/symboli
 #: Modules that read or write other text of Python.
 _OTHER_TEXT = {
     "kerneldsl/cards/magics.py": "cells of notebooks",
+    "kerneldsl/compat/numba_cuda/caching.py": "names that a file assigns",
     "kerneldsl/kernels/pickling.py": "source of functions that are sent to other processes",
     "kerneldsl/language/signatures.py": "signatures",
     "kerneldsl/launch/own_code.py": "parameters of code for a GPU",

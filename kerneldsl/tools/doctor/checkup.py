@@ -22,7 +22,7 @@ from kerneldsl.cache.settings import read_settings
 from kerneldsl.contract import Target
 from kerneldsl.contract.checks import Check, said_by
 from kerneldsl.errors import CacheError, KernelError
-from kerneldsl.errors.arguments import wrong_type
+from kerneldsl.errors.kernels import wrong_type
 from kerneldsl.placement.registry import get_target, is_hardware, target_names
 from kerneldsl.tools.doctor.host import (
     check_environment,

@@ -308,7 +308,8 @@ class CpuEmitter(Emitter):
             return None
         found = self.get(value)
         short = found if found.type.width <= 32 else self.builder.trunc(found, _I32)
-        return self.builder.sitofp(short, ir.FloatType())
+        convert = self.builder.sitofp if value.type.signed else self.builder.uitofp
+        return convert(short, ir.FloatType())
 
     @cached_property
     def ranges(self) -> dict[Value, Interval]:

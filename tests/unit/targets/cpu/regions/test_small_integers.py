@@ -109,3 +109,21 @@ def test_a_large_integer_takes_float64() -> None:
     with kd.use("cpu"):
         by_elements.forall(64)(x, 2**24 + 1, out)
     np.testing.assert_array_equal(out, (x.astype(np.float64) * (2**24 + 1)).astype(f32))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.uint16, np.uint32])
+def test_numbers_of_every_integer_type_keep_their_sign(rng, kind: type) -> None:
+    @kd.kernel
+    def by_elements(x, y, out):
+        i = kd.grid(1)
+        number = kind(x[i])
+        out[0, i] = f32(number * y[i])
+        out[1, i] = f32(y[i] - number)
+
+    x = rng.integers(-(2**20), 2**20, 333)
+    y, out = rng.standard_normal(333).astype(f32), np.zeros((2, 333), f32)
+    with kd.use("cpu"):
+        by_elements.forall(333)(x, y, out)
+    numbers, wide = x.astype(kind).astype(np.float64), y.astype(np.float64)
+    np.testing.assert_array_equal(out[0], (numbers * wide).astype(f32))
+    np.testing.assert_array_equal(out[1], (wide - numbers).astype(f32))
