@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from itertools import islice
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
@@ -19,6 +20,7 @@ __all__ = ["DEFAULT_CUDA_OPTIONS", "CudaOptions"]
 _STANDARDS = ("c++11", "c++14", "c++17", "c++20")
 _MAX_LEVEL = 3
 _MAX_REGISTERS = 255
+_MOST_FOLDERS = 10_000
 #: An identifier of C, which a macro's name is.
 _NAME = re.compile(r"[A-Za-z_]\w*(\([\w, .]*\))?", re.ASCII)
 
@@ -100,11 +102,18 @@ def _check_number(name: str, value: object, low: int, high: int) -> None:
 def _read_folders(include: object) -> tuple[str, ...]:
     given: Any = (include,) if isinstance(include, (str, os.PathLike)) else include
     try:
-        folders = tuple(given)
+        # Before Python 3.14 a tuple of a range of 10**12 numbers fails at once.
+        folders = tuple(islice(given, _MOST_FOLDERS + 1))
     except Exception as error:
         raise ArgumentTypeError(
             f"include is {a_type(include)}", value=include, limit="It must be paths of folders"
         ) from error
+    if len(folders) > _MOST_FOLDERS:
+        raise ArgumentValueError(
+            f"include is {a_type(include)} of more than {_MOST_FOLDERS} elements",
+            value=include,
+            limit=f"It must be paths of at most {_MOST_FOLDERS} folders",
+        )
     found = []
     for each in folders:
         text = path_text(each)

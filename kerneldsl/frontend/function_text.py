@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import linecache
 import os
 import sys
@@ -26,6 +27,7 @@ __all__ = [
     "registered",
     "text_of_function",
     "text_of_module",
+    "typed_text",
 ]
 
 #: A notebook cell may await at its top level.
@@ -216,6 +218,19 @@ def executed_texts(filename: str) -> Iterator[str]:
     for name, text in reversed(tuple(_texts)):
         if name == filename:
             yield text
+
+
+def typed_text(function: Callable[..., Any]) -> str:
+    """Return the text of a function that was typed at Python's prompt; empty if there is none.
+
+    Python 3.14 keeps these texts by their code instead of their file name.
+    """
+    if not function.__code__.co_filename.startswith("<"):
+        return ""
+    try:
+        return "".join(inspect.findsource(function)[0])
+    except OSError:
+        return ""
 
 
 def registered(filename: str, text: str) -> str:

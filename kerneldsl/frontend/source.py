@@ -81,8 +81,14 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
-    from kerneldsl.frontend.function_text import executed_texts, registered  # for few functions
+    from kerneldsl.frontend.function_text import executed_texts, registered, typed_text
 
+    typed = typed_text(function)
+    found = _find_in_text(typed, code) if typed else None
+    if found is not None:
+        lines = typed.splitlines(keepends=True)  # for messages
+        linecache.cache[code.co_filename] = (len(typed), None, lines, code.co_filename)
+        return FunctionSource(found, code.co_filename)
     for executed in executed_texts(code.co_filename):
         found = _find_in_text(executed, code)
         if found is not None:

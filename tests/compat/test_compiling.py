@@ -226,7 +226,7 @@ def test_constant_memory_as_far_as_there_is_room():
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
-        ("DUMP_BYTECODE", "BINARY_OP"),
+        ("DUMP_BYTECODE", "STORE_SUBSCR"),
         ("DUMP_CFG", "CFG dominators"),
         ("DUMP_IR", "def shifted("),
         ("DUMP_LLVM", "define ptx_kernel void @shifted"),

@@ -85,7 +85,7 @@ def test_names_are_found_by_those_who_look():
     assert not {name for name in dir(sk) if name not in sk.__all__ and not name.startswith("__")}
     shown = pydoc.plain(pydoc.render_doc(sk))
     for name in ("argsort", "gaussian_filter", "top_k"):
-        assert f"    {name}(x" in shown
+        assert re.search(rf"    {name}\(\s*x", shown)  # Python 3.14 breaks long lines
 
 
 @pytest.mark.parametrize(

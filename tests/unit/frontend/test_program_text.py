@@ -46,7 +46,7 @@ def test_a_program_on_the_command_line(options: tuple[str, ...]):
 def test_a_message_shows_the_line_of_the_command_line():
     result = python("-c", WRONG)
     # Python 3.13 keeps the text under its own name.
-    shown = "<string>" if sys.version_info >= (3, 13) else "<python -c>"
+    shown = "<string>" if sys.version_info[:2] == (3, 13) else "<python -c>"
     assert f"  at {shown}:6, in ramp\n      out[i] = nowhere\n" in result.stderr
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from collections.abc import Callable
 
 from kerneldsl.launch.artifact import call_with_room
@@ -43,7 +44,8 @@ def _page_faults(function: Callable[[], object]) -> int:
 def test_chunks_of_frames_are_not_taken_again_and_again():
     # Each chunk that is taken is a page that has not been touched. Without room the calls at some
     # of the depths take one in each round.
-    assert _page_faults(_at_every_depth) > 5 * ROUNDS
+    if sys.version_info < (3, 14):  # which keeps a chunk for the next call
+        assert _page_faults(_at_every_depth) > 5 * ROUNDS
     assert _page_faults(lambda: call_with_room(_at_every_depth)) < ROUNDS
 
 
