@@ -205,9 +205,9 @@ def _choose() -> ThreadingLayer:
             return _load(name)
         except (ImportError, OSError) as error:
             reasons.append(f"{name}: {error}")
-            _logger.debug("threading requested %s cannot be loaded: %s", name, error)
+            _logger.debug("threading layer %s cannot be loaded: %s", name, error)
     raise TargetUnavailableError(
-        f"the threading requested {requested!r} cannot be loaded ({'; '.join(reasons)})",
+        f"the threading layer {requested!r} cannot be loaded ({'; '.join(reasons)})",
         value=requested,
         remedy="Unset KERNELDSL_THREADING_LAYER, or install the library "
         "(`pip install tbb` for tbb, your system's libgomp for omp)",
